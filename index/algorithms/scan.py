@@ -1,0 +1,98 @@
+"""Scan: the oracle. Evaluate every filter on every event, exactly as the semantics say.
+
+Idea     no structure, so nothing can be missed; every other index must give the same matches.
+Layout   row -> subscription, or None where one was removed      id -> row
+Worked   rows 0 `a = 1`, 1 `MISSING b`; of the event {"a": 1} both are TRUE, so its rows are [0, 1].
+Cost     build, add, remove O(1) a subscription; match O(N · size of filter) an event. Best when N is
+         a handful or the answer must be beyond doubt; poor otherwise. Rows of removed subscriptions
+         are never used again, so that earlier matches keep their meaning: memory grows with churn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from index.base import MatchIndex
+from index.columns import Matches
+from index.evaluate import truth
+from index.model import Instant, Subscription
+from index.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from index.events import Events
+    from index.statistics import EventStatistics
+
+
+class Scan(MatchIndex):
+    """Evaluates every subscription on every event."""
+
+    name = "scan"
+    paper = ""
+    summary = "the oracle: evaluates every filter on every event; slow, obvious and complete"
+
+    def __init__(self) -> None:
+        self.vocabulary = Vocabulary()
+        self._subscriptions: list[Subscription | None] = []
+        self._row_of: dict[str, int] = {}
+
+    @classmethod
+    def build(
+        cls, subscriptions: Iterable[Subscription], statistics: EventStatistics | None = None
+    ) -> Self:
+        scan = cls()
+        for subscription in subscriptions:
+            scan.add(subscription)
+        return scan
+
+    def add(self, subscription: Subscription) -> None:
+        self.remove(subscription.id)
+        self._row_of[subscription.id] = len(self._subscriptions)
+        self._subscriptions.append(subscription)
+
+    def remove(self, subscription_id: str) -> bool:
+        row = self._row_of.pop(subscription_id, None)
+        if row is None:
+            return False
+        self._subscriptions[row] = None
+        return True
+
+    def match(self, events: Events, now: Instant) -> Matches:
+        starts, rows = [0], []
+        for position in range(len(events)):
+            event = events.event(position)
+            rows += [
+                row
+                for row, subscription in enumerate(self._subscriptions)
+                if subscription is not None and truth(subscription.filter, event, now) is True
+            ]
+            starts.append(len(rows))
+        return Matches(np.array(starts, np.int64), np.array(rows, np.int32))
+
+    def stats(self) -> dict[str, int | float]:
+        return {"subscription_count": len(self), "row_count": len(self._subscriptions)}
+
+    def check(self) -> None:
+        alive = {
+            subscription.id: row
+            for row, subscription in enumerate(self._subscriptions)
+            if subscription is not None
+        }
+        assert alive == self._row_of, (alive, self._row_of)
+
+    def ids_of(self, rows: Iterable[int]) -> list[str]:
+        return [self._at(row).id for row in rows]
+
+    def attachments_of(self, rows: Iterable[int]) -> list[bytes]:
+        return [self._at(row).attachment for row in rows]
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+    def _at(self, row: int) -> Subscription:
+        subscription = self._subscriptions[row]
+        if subscription is None:
+            raise LookupError(f"row {row} was removed")
+        return subscription

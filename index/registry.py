@@ -1,0 +1,19 @@
+"""The algorithms by name: a new one is one file in `index/algorithms/` and one line here."""
+
+from __future__ import annotations
+
+from index.algorithms.scan import Scan
+from index.base import MatchIndex
+
+ALGORITHMS: dict[str, type[MatchIndex]] = {
+    Scan.name: Scan,
+}
+
+
+def get(name: str) -> type[MatchIndex]:
+    """The algorithm of this name; an unknown name is a KeyError that lists the known ones."""
+    try:
+        return ALGORITHMS[name]
+    except KeyError:
+        known = ", ".join(sorted(ALGORITHMS))
+        raise KeyError(f"no algorithm is called {name!r}; choose one of: {known}") from None
