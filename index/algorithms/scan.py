@@ -1,11 +1,11 @@
 """Scan: the oracle. Evaluate every filter on every event, exactly as the semantics say.
 
 Idea     no structure, so nothing can be missed; every other index must give the same matches.
-Layout   row -> subscription, or None where one was removed      id -> row
+Layout   row -> subscription, removed ones too      id -> row, of the living, ascending
 Worked   rows 0 `a = 1`, 1 `MISSING b`; of the event {"a": 1} both are TRUE, so its rows are [0, 1].
 Cost     build, add, remove O(1) a subscription; match O(N · size of filter) an event. Best when N is
-         a handful or the answer must be beyond doubt; poor otherwise. Rows of removed subscriptions
-         are never used again, so that earlier matches keep their meaning: memory grows with churn.
+         a handful or the answer must be beyond doubt; poor otherwise. Removed subscriptions keep
+         their rows, so that earlier matches keep their meaning: memory grows with churn.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Scan(MatchIndex):
 
     def __init__(self) -> None:
         self.vocabulary = Vocabulary()
-        self._subscriptions: list[Subscription | None] = []
+        self._subscriptions: list[Subscription] = []
         self._row_of: dict[str, int] = {}
 
     @classmethod
@@ -53,11 +53,7 @@ class Scan(MatchIndex):
         self._subscriptions.append(subscription)
 
     def remove(self, subscription_id: str) -> bool:
-        row = self._row_of.pop(subscription_id, None)
-        if row is None:
-            return False
-        self._subscriptions[row] = None
-        return True
+        return self._row_of.pop(subscription_id, None) is not None
 
     def match(self, events: Events, now: Instant) -> Matches:
         starts, rows = [0], []
@@ -65,8 +61,8 @@ class Scan(MatchIndex):
             event = events.event(position)
             rows += [
                 row
-                for row, subscription in enumerate(self._subscriptions)
-                if subscription is not None and truth(subscription.filter, event, now) is True
+                for row in self._row_of.values()
+                if truth(self._subscriptions[row].filter, event, now) is True
             ]
             starts.append(len(rows))
         return Matches(np.array(starts, np.int64), np.array(rows, np.int32))
@@ -75,24 +71,16 @@ class Scan(MatchIndex):
         return {"subscription_count": len(self), "row_count": len(self._subscriptions)}
 
     def check(self) -> None:
-        alive = {
-            subscription.id: row
-            for row, subscription in enumerate(self._subscriptions)
-            if subscription is not None
-        }
-        assert alive == self._row_of, (alive, self._row_of)
+        rows = list(self._row_of.values())
+        assert rows == sorted(set(rows)), f"rows not ascending: {rows}"
+        for subscription_id, row in self._row_of.items():
+            assert self._subscriptions[row].id == subscription_id, (subscription_id, row)
 
     def ids_of(self, rows: Iterable[int]) -> list[str]:
-        return [self._at(row).id for row in rows]
+        return [self._subscriptions[row].id for row in rows]
 
     def attachments_of(self, rows: Iterable[int]) -> list[bytes]:
-        return [self._at(row).attachment for row in rows]
+        return [self._subscriptions[row].attachment for row in rows]
 
     def __len__(self) -> int:
         return len(self._row_of)
-
-    def _at(self, row: int) -> Subscription:
-        subscription = self._subscriptions[row]
-        if subscription is None:
-            raise LookupError(f"row {row} was removed")
-        return subscription
