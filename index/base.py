@@ -1,8 +1,8 @@
 """MatchIndex: the interface of every index, six verbs and four ways to name what matched.
 
-    build     all subscriptions at once                 add      one more, or another filter for an id
-    match     a batch of events at one instant          remove   one less
-    stats     counts of the structure, never timings    check    every invariant, slowly
+    build     all subscriptions at once                add      one more, or a new filter for an id
+    match     a batch of events at one instant         remove   one less
+    stats     counts of the structure, never timings   check    every invariant, slowly
 
 An index answers in rows, its own dense numbering of subscriptions; `ids_of` and `attachments_of`
 turn rows into what the caller knows. A row names one subscription for as long as the index lives.
@@ -12,7 +12,8 @@ Every index gives exactly the matches of `index.algorithms.scan`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from index.columns import Matches
@@ -67,7 +68,7 @@ class MatchIndex(ABC):
 
     @abstractmethod
     def stats(self) -> dict[str, int | float]:
-        """Counts of what the structure holds and did, by name; `subscription_count` is always one."""
+        """Counts of what the structure holds and did; `subscription_count` is always there."""
 
     @abstractmethod
     def check(self) -> None:
@@ -92,12 +93,7 @@ class MatchIndex(ABC):
     def ids_by_event(self, matches: Matches) -> list[list[str]]:
         """Matches as one list of subscription ids per event: for tests, commands and examples."""
         ids = self.ids_of(matches.row.tolist())
-        return [ids[start:stop] for start, stop in pairwise_bounds(matches.start.tolist())]
+        return [ids[start:stop] for start, stop in pairwise(matches.start.tolist())]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self)} subscriptions>"
-
-
-def pairwise_bounds(starts: Sequence[int]) -> list[tuple[int, int]]:
-    """(start, stop) of each run of an offset array."""
-    return list(zip(starts[:-1], starts[1:], strict=True))

@@ -3,10 +3,11 @@
 This is docs/semantics.md section 1 written down as simply as it goes; the byte-level kernel in
 `index.events` is tested against it and falls back to it.
 
-An event is refused with one of REASONS. When several apply, only the fact of the refusal is
-promised, not which reason is named. This decoder names the first of: size, UTF-8, then what a parse
-from left to right meets first (syntax, numbers, and duplicate keys where their object ends), then
-what only the whole tree shows, in the order of REASONS.
+An event is refused with one of EVENT_ERROR_REASONS. When several apply, only the fact of the
+refusal is promised, not which reason is named. This decoder names the first of: too_large,
+invalid_utf8; then what a parse from left to right meets first of invalid_json, invalid_number and
+duplicate_key (where its object ends); then not_an_object, too_deep, too_many_values and
+lone_surrogate.
 """
 
 from __future__ import annotations
@@ -20,30 +21,14 @@ from index.limits import LIMITS, Limits
 from index.model import Path
 from index.numbers import parse_number
 
-REASONS = {
-    "payload_too_large": "more bytes than the limit",
-    "invalid_utf8": "the bytes are not UTF-8",
-    "not_json": "not one JSON value: bad syntax, text after it, a byte order mark, or nothing",
-    "not_a_number": "NaN or an infinity, which JSON does not have",
-    "number_overflow": "a number beyond the range of a double, such as 1e400",
-    "duplicate_key": "an object has one key twice, at any depth",
-    "not_an_object": "the root is not a JSON object",
-    "too_deep": "objects and arrays nested beyond the limit, the root being 1",
-    "too_many_values": "more leaf values than the limit, each element of an array counted",
-    "lone_surrogate": "a string or key has half of a surrogate pair",
-}
-"""Why an event becomes a dead letter: stable codes, and what they mean."""
-
 
 def parse_event(payload: bytes, limits: Limits = LIMITS) -> dict[str, object]:
     """The event in a payload; EventError if it is a dead letter.
 
     Values are dict, list, str, bool, None, int within int64, and float for any other number.
     """
-    if len(payload) > limits.event_bytes_max:
-        raise EventError(
-            "payload_too_large", f"{len(payload)} bytes; the limit is {limits.event_bytes_max}"
-        )
+    if len(payload) > limits.event_bytes:
+        raise EventError("too_large", f"{len(payload)} bytes; the limit is {limits.event_bytes}")
     try:
         text = payload.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -51,7 +36,7 @@ def parse_event(payload: bytes, limits: Limits = LIMITS) -> dict[str, object]:
     try:
         root = _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise EventError("not_json", f"at character {error.pos}: {error.msg}") from None
+        raise EventError("invalid_json", f"at character {error.pos}: {error.msg}") from None
     except RecursionError:
         raise EventError("too_deep", _too_deep(limits)) from None
     if not isinstance(root, dict):
@@ -68,7 +53,7 @@ def check_tree(root: dict[str, object], limits: Limits = LIMITS) -> None:
     while stack:
         node, depth = stack.pop()
         if isinstance(node, dict | list):
-            if depth > limits.event_depth_max:
+            if depth > limits.event_depth:
                 raise EventError("too_deep", _too_deep(limits))
             if isinstance(node, dict):
                 strings.extend(node)
@@ -78,13 +63,13 @@ def check_tree(root: dict[str, object], limits: Limits = LIMITS) -> None:
             leaf_count += 1
             if isinstance(node, str):
                 strings.append(node)
-    if leaf_count > limits.event_leaves_max:
+    if leaf_count > limits.event_values:
         raise EventError(
-            "too_many_values", f"{leaf_count} values; the limit is {limits.event_leaves_max}"
+            "too_many_values", f"{leaf_count} values; the limit is {limits.event_values}"
         )
     for string in strings:
         if not string.isascii() and any("\ud800" <= letter <= "\udfff" for letter in string):
-            raise EventError("lone_surrogate", f"in {ascii(string[:40])}")
+            raise EventError("lone_surrogate", f"in {string[:40]!a}")
 
 
 def values_at(root: dict[str, object], path: Path) -> tuple[bool, list[object], bool]:
@@ -166,27 +151,31 @@ def _number(token: str) -> int | float:
     try:
         return parse_number(token)
     except OverflowError:
-        raise EventError("number_overflow", f"{token[:40]} is beyond a double") from None
+        raise EventError("invalid_number", f"{token[:40]} is beyond a double") from None
 
 
 def _no_constant(token: str) -> NoReturn:
-    raise EventError("not_a_number", f"{token} is not JSON")
+    raise EventError("invalid_number", f"{token} is not JSON")
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise EventError("duplicate_key", f"{ascii(_repeated(pairs)[:40])} twice in one object")
+        raise EventError("duplicate_key", f"{_repeated(pairs)[:40]!a} twice in one object")
     return members
 
 
 def _repeated(pairs: list[tuple[str, object]]) -> str:
     seen: set[str] = set()
-    return next(name for name, _ in pairs if name in seen or seen.add(name))
+    for name, _ in pairs:
+        if name in seen:
+            return name
+        seen.add(name)
+    raise AssertionError("no name is repeated")
 
 
 def _too_deep(limits: Limits) -> str:
-    return f"nested deeper than {limits.event_depth_max}"
+    return f"nested deeper than {limits.event_depth}"
 
 
 def _name_of(value: object) -> str:

@@ -7,12 +7,11 @@ clever, so that it can be held against the text; `index.program` is the fast twi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import TypeGuard, cast
+from typing import TypeGuard, TypeVar, cast
 
 from index.casefold import fold
 from index.decode import elements_at, exists, values_at
-from index.instants import parse_instant
+from index.instants import NS_PER_SECOND, parse_instant
 from index.model import (
     POSITIVE_FORM,
     And,
@@ -34,11 +33,7 @@ from index.patterns import compile_regex, parse_address, parse_network
 
 Truth = bool | None
 Scalars = tuple[Scalar, ...]
-NANOSECONDS = 1_000_000_000
-
-_regex = lru_cache(maxsize=4096)(compile_regex)
-_network = lru_cache(maxsize=4096)(parse_network)
-_fold = lru_cache(maxsize=65536)(fold)
+Ordered = TypeVar("Ordered", float, str, Instant)
 
 
 def truth(node: Filter, event: dict[str, object], now: Instant) -> Truth:
@@ -102,7 +97,7 @@ def at_least(count: int, truths: list[Truth]) -> Truth:
 
 
 def predicate_truth(predicate: Predicate, event: dict[str, object], now: Instant) -> Truth:
-    """A predicate on an event: presence first, then the elements, then the quantifier (section 2)."""
+    """A predicate on an event: presence, then the elements, then the quantifier (section 2)."""
     if predicate.operator is Operator.EXISTS:
         return exists(event, predicate.path)
     if predicate.operator is Operator.MISSING:
@@ -129,7 +124,7 @@ def values_truth(predicate: Predicate, values: Iterable[object], now: Instant) -
 
 
 def value_truth(operator: Operator, predicate: Predicate, value: object, now: Instant) -> Truth:
-    """A positive operator on one value. Never an exception, whatever the value (sections 1 and 3)."""
+    """A positive operator on one value: never an exception (sections 1 and 3)."""
     operand, nocase = predicate.operand, predicate.nocase
     match operator:
         case Operator.EQ:
@@ -152,10 +147,10 @@ def value_truth(operator: Operator, predicate: Predicate, value: object, now: In
             needles = cast(tuple[str, ...], operand)
             return any(has_needle(operator, value, needle, nocase) for needle in needles)
         case Operator.REGEX:
-            return _regex(cast(str, operand), nocase).search(value) is not None
+            return compile_regex(cast(str, operand), nocase).search(value) is not None
         case Operator.CIDR:
             address = parse_address(value)
-            return None if address is None else address in _network(cast(str, operand))
+            return None if address is None else address in parse_network(cast(str, operand))
     raise AssertionError(f"no rule for {operator}")
 
 
@@ -169,24 +164,25 @@ def equal(value: object, operand: Scalar, nocase: bool, now: Instant) -> bool:
         case str():
             if not isinstance(value, str):
                 return False
-            return _fold(value) == _fold(operand) if nocase else value == operand
+            return fold(value) == fold(operand) if nocase else value == operand
         case _:
             return is_number(value) and value == operand
 
 
 def in_order(operator: Operator, value: object, operand: Scalar, now: Instant) -> Truth:
     """< <= > >=: UNKNOWN across types; strings by code point, numbers exactly (section 1)."""
-    left: int | float | str | Instant | None
-    right: int | float | str | Instant
     match operand:
         case Instant() | Now():
-            left, right = instant_of(value), moment(operand, now)
+            instant = instant_of(value)
+            return None if instant is None else compare(operator, instant, moment(operand, now))
         case str():
-            left, right = value if isinstance(value, str) else None, operand
+            return compare(operator, value, operand) if isinstance(value, str) else None
         case _:
-            left, right = value if is_number(value) else None, operand
-    if left is None:
-        return None
+            return compare(operator, value, operand) if is_number(value) else None
+
+
+def compare(operator: Operator, left: Ordered, right: Ordered) -> bool:
+    """Python's order of two ints or floats (exact), two strings (by code point), two instants."""
     match operator:
         case Operator.LT:
             return left < right
@@ -201,7 +197,7 @@ def in_order(operator: Operator, value: object, operand: Scalar, now: Instant) -
 def has_needle(operator: Operator, value: str, needle: str, nocase: bool) -> bool:
     """STARTS WITH, ENDS WITH, CONTAINS of one needle; the empty one is in every string."""
     if nocase:
-        value, needle = _fold(value), _fold(needle)
+        value, needle = fold(value), fold(needle)
     match operator:
         case Operator.PREFIX:
             return value.startswith(needle)
@@ -219,8 +215,8 @@ def is_like(value: str, pattern: str, escape: str | None, nocase: bool) -> bool:
     """
     tokens = like_tokens(pattern, "\\" if escape is None else escape)
     if nocase:
-        value = _fold(value)
-        tokens = [(kind, _fold(letter)) for kind, letter in tokens]
+        value = fold(value)
+        tokens = [(kind, fold(letter)) for kind, letter in tokens]
     position = token = 0
     run_token, run_position = -1, 0
     while position < len(value):
@@ -278,5 +274,5 @@ def moment(operand: Instant | Now, now: Instant) -> Instant:
     """The instant an operand stands for: NOW() is the batch's pinned time (section 3)."""
     if isinstance(operand, Instant):
         return operand
-    carried, nanoseconds = divmod(now.nanoseconds + operand.offset_ns, NANOSECONDS)
+    carried, nanoseconds = divmod(now.nanoseconds + operand.offset_ns, NS_PER_SECOND)
     return Instant(now.seconds + carried, nanoseconds)

@@ -1,0 +1,1 @@
+"""One module a subcommand of `./herald`; `deploy.cli` says what each must offer."""

@@ -1,0 +1,1 @@
+"""Herald's matching library: which of very many filters are TRUE of each event of a batch."""
