@@ -1,0 +1,292 @@
+"""Vocabulary: attributes and operand strings as dense numbers, for Python and for kernels.
+
+Subscriptions speak of attribute paths and strings; kernels compare numbers. The vocabulary only
+grows and a number never changes its meaning, so segments, snapshots and decoded batches may keep
+numbers for as long as they like.
+
+    paths      data.user.id -> 0, data.level -> 1          strings   'SFO' -> 0, 'UA' -> 1
+
+    node       0 (root)   1 data   2 user   3 id   4 level     the trie of names
+    parent     -1         0        1        2      1
+    attribute  -1         -1       -1       0      1           -1: no attribute ends here
+
+Interning appends to Python lists; `columns()` moves what is new into the arrays, in place while
+there is room. Arrays that a caller already holds stay valid for ever: they may or may not show
+later additions, and growth leaves them behind instead of moving them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.byte_strings import ByteStrings
+from index.kernels.hashing import child_named, code_of, insert_nodes, insert_strings
+from index.model import Path
+
+_ROOT = 0
+_PARTS = ("start", "text", "slot")
+
+
+class VocabularyColumns(NamedTuple):
+    """What kernels see of k nodes and s operand strings; arrays may end in spare room."""
+
+    node_slot: NDArray[np.uint64]  # open-addressing table over (parent, name), see kernels.hashing
+    node_parent: NDArray[np.int32]  # [k] -1 for the root, which is node 0
+    node_attribute: NDArray[np.int32]  # [k] number of the attribute that ends here, or -1
+    name_start: NDArray[np.int64]  # [k+1] the last name of node j is name_text[name_start[j]:...]
+    name_text: NDArray[np.uint8]
+    string_slot: NDArray[np.uint64]  # open-addressing table over the strings
+    string_start: NDArray[np.int64]  # [s+1] UTF-8 of string j
+    string_text: NDArray[np.uint8]
+    seed: np.uint64  # secret that hashes start from
+    attribute_count: int
+    folds: int  # 1 if some predicate compares without case, so that batches must be folded
+
+
+class Vocabulary:
+    """Numbers attribute paths and operand strings; one writer at a time, any number of readers."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._seed = np.uint64(secrets.randbits(64) if seed is None else seed)
+        self._lock = threading.RLock()
+        self._strings = ByteStrings.empty()
+        self._names = ByteStrings.empty()
+        self._parent: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._node_attribute: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._attribute_node: list[int] = []
+        self._folds = 0
+        # Caches of what was interned here, and the part of it that the arrays do not have yet.
+        self._code_of: dict[bytes, int] = {}
+        self._number_of: dict[Path, int] = {}
+        self._node_of: dict[tuple[int, bytes], int] = {}
+        self._new_strings: list[bytes] = []
+        self._new_nodes: list[tuple[int, bytes]] = [(-1, b"")]
+        self._string_count = 0
+        self._filed_attributes = 0
+        # What was opened from a snapshot: the caches learn its content only as it is asked for.
+        self._base: VocabularyColumns | None = None
+        self._columns: VocabularyColumns | None = None
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Vocabulary:
+        """The vocabulary that `to_arrays` wrote; the arrays may be mapped and read-only."""
+        seed, folds = arrays["scalars"].tolist()
+        vocabulary = cls(seed)
+        vocabulary._folds = folds
+        vocabulary._strings = ByteStrings(*(arrays[f"string_{part}"] for part in _PARTS))
+        vocabulary._names = ByteStrings(*(arrays[f"name_{part}"] for part in _PARTS))
+        vocabulary._parent = arrays["node_parent"]
+        vocabulary._node_attribute = arrays["node_attribute"]
+        vocabulary._attribute_node = arrays["attribute_node"].tolist()
+        vocabulary._filed_attributes = len(vocabulary._attribute_node)
+        vocabulary._string_count = vocabulary._strings.count
+        vocabulary._new_nodes = []
+        vocabulary._base = vocabulary.columns()
+        return vocabulary
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything, as arrays of numbers that a snapshot can hold."""
+        with self._lock:
+            self.columns()
+            count = self._names.count
+            return {
+                **self._strings.arrays("string"),
+                **self._names.arrays("name"),
+                "node_parent": self._parent[:count],
+                "node_attribute": self._node_attribute[:count],
+                "attribute_node": np.array(self._attribute_node, np.int32),
+                "scalars": np.array([self._seed, self._folds], np.uint64),
+            }
+
+    @property
+    def attribute_count(self) -> int:
+        """How many attributes have a number."""
+        return len(self._attribute_node)
+
+    @property
+    def string_count(self) -> int:
+        """How many operand strings have a code."""
+        return self._string_count
+
+    @property
+    def folds(self) -> bool:
+        """Does some predicate compare without case?"""
+        return bool(self._folds)
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Attributes, strings and folding: equal sizes of one vocabulary mean nothing was added."""
+        return self.attribute_count, self.string_count, self._folds
+
+    def attribute(self, path: Path) -> int:
+        """The number of an attribute, given on first sight."""
+        number = self.attribute_or_none(path)
+        if number is not None:
+            return number
+        with self._lock:
+            node = _ROOT
+            for name in path:
+                node = self._intern_child(node, name.encode())
+            number = len(self._attribute_node)
+            self._attribute_node.append(node)
+            self._number_of[path] = number
+            self._columns = None
+        return number
+
+    def attribute_or_none(self, path: Path) -> int | None:
+        """The number of an attribute, or None if no predicate names it."""
+        number = self._number_of.get(path)
+        if number is not None or self._base is None:
+            return number
+        node = _ROOT
+        for name in path:
+            node = self.child(node, name.encode())
+        number = self.attribute_of_node(node)
+        if number < 0:
+            return None
+        self._number_of[path] = number
+        return number
+
+    def path(self, number: int) -> Path:
+        """The path of an attribute."""
+        self.columns()
+        names, node = [], self._attribute_node[number]
+        while node != _ROOT:
+            names.append(self._names[node].decode())
+            node = int(self._parent[node])
+        return tuple(reversed(names))
+
+    def child(self, node: int, name: bytes) -> int:
+        """The trie's node of a name under a node, or -1 if no attribute's path leads there."""
+        child = self._node_of.get((node, name), -1)
+        if child < 0 and self._base is not None:
+            key = np.frombuffer(name, np.uint8)
+            child = child_named(self._base, node, key)
+            if child >= 0:
+                self._node_of[node, name] = child
+        return child
+
+    def attribute_of_node(self, node: int) -> int:
+        """The number of the attribute that ends at a node, or -1."""
+        return int(self.columns().node_attribute[node]) if node >= 0 else -1
+
+    def string(self, text: bytes, folded: bool = False) -> int:
+        """The code of an operand string, given on first sight.
+
+        `folded`: the text was folded for NOCASE, so values must be folded before they are compared.
+        """
+        if folded and not self._folds:
+            self.need_folding()
+        code = self.string_or_none(text)
+        if code is None:
+            with self._lock:
+                code = self._code_of[text] = self._string_count
+                self._string_count += 1
+                self._new_strings.append(text)
+                self._columns = None
+        return code
+
+    def string_or_none(self, text: bytes) -> int | None:
+        """The code of an operand string, or None if it has none."""
+        code = self._code_of.get(text)
+        if code is None and self._base is not None:
+            key = np.frombuffer(text, np.uint8)
+            found = code_of(self._base, key)
+            if found >= 0:
+                code = self._code_of[text] = found
+        return code
+
+    def text(self, code: int) -> bytes:
+        """The operand string of a code."""
+        self.columns()
+        return self._strings[code]
+
+    def need_folding(self) -> None:
+        """From now on batches carry folded strings too: some needle or operand ignores case."""
+        with self._lock:
+            if not self._folds:
+                self._folds = 1
+                self._columns = None
+
+    def columns(self) -> VocabularyColumns:
+        """The array form of everything interned so far; cheap when little is new."""
+        columns = self._columns
+        if columns is None:
+            with self._lock:
+                self._file_strings()
+                self._file_nodes()
+                columns = self._columns = VocabularyColumns(
+                    node_slot=_read_only(self._names.slot),
+                    node_parent=_read_only(self._parent),
+                    node_attribute=_read_only(self._node_attribute),
+                    name_start=_read_only(self._names.start),
+                    name_text=_read_only(self._names.text),
+                    string_slot=_read_only(self._strings.slot),
+                    string_start=_read_only(self._strings.start),
+                    string_text=_read_only(self._strings.text),
+                    seed=self._seed,
+                    attribute_count=len(self._attribute_node),
+                    folds=self._folds,
+                )
+        return columns
+
+    def _intern_child(self, parent: int, name: bytes) -> int:
+        node = self.child(parent, name)
+        if node < 0:
+            node = self._names.count + len(self._new_nodes)
+            self._new_nodes.append((parent, name))
+            self._node_of[parent, name] = node
+        return node
+
+    def _file_strings(self) -> None:
+        strings = self._strings
+        if not self._new_strings:
+            return
+        first = strings.count
+        rehash = strings.append(self._new_strings)
+        self._new_strings = []
+        insert_strings(
+            strings.slot, strings.columns, 0 if rehash else first, strings.count, self._seed
+        )
+
+    def _file_nodes(self) -> None:
+        names = self._names
+        if self._new_nodes:
+            first = names.count
+            rehash = names.append([name for _, name in self._new_nodes])
+            self._parent = _extended(self._parent, first, names.start.size)
+            self._node_attribute = _extended(self._node_attribute, first, names.start.size)
+            self._parent[first : names.count] = [parent for parent, _ in self._new_nodes]
+            self._node_attribute[first : names.count] = -1
+            self._new_nodes = []
+            start = 1 if rehash or not first else first  # the root has no name to be found by
+            insert_nodes(names.slot, names.columns, self._parent, start, names.count, self._seed)
+        new = self._attribute_node[self._filed_attributes :]
+        if new:
+            if not self._node_attribute.flags.writeable:
+                self._node_attribute = self._node_attribute.copy()
+            first = self._filed_attributes
+            self._node_attribute[new] = np.arange(first, first + len(new))
+            self._filed_attributes += len(new)
+
+
+def _extended(values: NDArray[np.int32], used: int, size: int) -> NDArray[np.int32]:
+    """The same array if it is large enough, else a copy of its used part with room to spare."""
+    if values.size >= size:
+        return values
+    extended = np.full(size, -1, np.int32)
+    extended[:used] = values[:used]
+    return extended
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that kernels compile one version for, whether the array is ours or mapped."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
