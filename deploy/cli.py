@@ -94,7 +94,7 @@ def help_page() -> str:
         [
             "Herald tells subscribers about the events they asked for.",
             "",
-            "usage: ./herald COMMAND [ARGUMENT ...]     (./herald COMMAND --help for its arguments)",
+            "usage: ./herald COMMAND [ARGUMENT ...]    (./herald COMMAND --help for its arguments)",
             "",
             *lines,
         ]

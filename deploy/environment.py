@@ -52,7 +52,7 @@ def kernel_sources() -> Iterator[Path]:
 
 
 def child_environment() -> dict[str, str]:
-    """This process's environment, completed for a child that imports our packages or runs Spark."""
+    """The environment of this process, completed for a child with our packages or Spark in it."""
     environment = dict(os.environ)
     paths = environment.get("PYTHONPATH", "").split(os.pathsep)
     if str(REPOSITORY) not in paths:
