@@ -6,8 +6,8 @@ This is docs/semantics.md section 1 written down as simply as it goes; the byte-
 An event is refused with one of EVENT_ERROR_REASONS. When several apply, only the fact of the
 refusal is promised, not which reason is named. This decoder names the first of: too_large,
 invalid_utf8; then what a parse from left to right meets first of invalid_json, invalid_number and
-duplicate_key (where its object ends); then not_an_object, too_deep, too_many_values and
-lone_surrogate.
+duplicate_key (where its object ends); then too_deep, too_many_values, lone_surrogate and
+not_an_object.
 """
 
 from __future__ import annotations
@@ -27,46 +27,51 @@ def parse_event(payload: bytes, limits: Limits = LIMITS) -> dict[str, object]:
 
     Values are dict, list, str, bool, None, int within int64, and float for any other number.
     """
+    root = parse_value(payload, limits)
+    if not isinstance(root, dict):
+        raise EventError("not_an_object", f"the root is {_name_of(root)}")
+    return root
+
+
+def parse_value(payload: bytes, limits: Limits = LIMITS, depth: int = 0) -> object:
+    """Any JSON value in a payload, held to the limits of events.
+
+    `depth` objects are around the value already, as around the data of a CloudEvent.
+    """
     if len(payload) > limits.event_bytes:
         raise EventError("too_large", f"{len(payload)} bytes; the limit is {limits.event_bytes}")
     try:
-        text = payload.decode("utf-8")
+        value: object = _DECODER.decode(payload.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise EventError("invalid_utf8", f"at byte {error.start}: {error.reason}") from None
-    try:
-        root = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise EventError("invalid_json", f"at character {error.pos}: {error.msg}") from None
     except RecursionError:
         raise EventError("too_deep", _too_deep(limits)) from None
-    if not isinstance(root, dict):
-        raise EventError("not_an_object", f"the root is {_name_of(root)}")
-    check_tree(root, limits)
-    return root
+    check_value(value, limits, depth)
+    return value
 
 
-def check_tree(root: dict[str, object], limits: Limits = LIMITS) -> None:
-    """Refuse a decoded event that is too deep, has too many values, or a lone surrogate."""
+def check_value(value: object, limits: Limits = LIMITS, depth: int = 0) -> None:
+    """Refuse a decoded value that is too deep, has too many leaves, or a lone surrogate."""
     leaf_count = 0
-    stack: list[tuple[object, int]] = [(root, 1)]
     strings: list[str] = []
+    stack: list[tuple[object, int]] = [(value, depth + 1)]
     while stack:
-        node, depth = stack.pop()
-        if isinstance(node, dict | list):
-            if depth > limits.event_depth:
-                raise EventError("too_deep", _too_deep(limits))
-            if isinstance(node, dict):
-                strings.extend(node)
-            children = node.values() if isinstance(node, dict) else node
-            stack.extend((child, depth + 1) for child in children)
-        else:
+        node, level = stack.pop()
+        if not isinstance(node, dict | list):
             leaf_count += 1
             if isinstance(node, str):
                 strings.append(node)
+            continue
+        if level > limits.event_depth:
+            raise EventError("too_deep", _too_deep(limits))
+        if isinstance(node, dict):
+            strings.extend(node)
+        children = node.values() if isinstance(node, dict) else node
+        stack.extend((child, level + 1) for child in children)
     if leaf_count > limits.event_values:
-        raise EventError(
-            "too_many_values", f"{leaf_count} values; the limit is {limits.event_values}"
-        )
+        raise EventError("too_many_values", f"{leaf_count}; the limit is {limits.event_values}")
     for string in strings:
         if not string.isascii() and any("\ud800" <= letter <= "\udfff" for letter in string):
             raise EventError("lone_surrogate", f"in {string[:40]!a}")

@@ -60,14 +60,16 @@ class Scan(MatchIndex):
 
     def match(self, events: Events, now: Instant) -> Matches:
         """Every living filter on every event that could be decoded."""
-        starts, rows = [0], []
+        starts, rows = [0], list[int]()
+        refused = set(events.refused)
         for position in range(len(events)):
-            event = events.event(position)
-            rows += [
-                row
-                for row in self._row_of.values()
-                if truth(self._subscriptions[row].filter, event, now) is True
-            ]
+            if position not in refused:
+                event = events.event(position)
+                rows += [
+                    row
+                    for row in self._row_of.values()
+                    if truth(self._subscriptions[row].filter, event, now) is True
+                ]
             starts.append(len(rows))
         return Matches(np.array(starts, np.int64), np.array(rows, np.int32))
 
