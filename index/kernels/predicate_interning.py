@@ -1,0 +1,114 @@
+"""The number of a predicate: equal records, with equal members and needles, share one.
+
+A slot is a word as in `index.kernels.hashing`: upper half of the hash, and number + 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from index.kernels.hashing import fold_product, hash_bytes, insert, same_bytes
+from index.predicates import PredicateKind
+
+_IN = int(PredicateKind.IN)
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+_EMPTY = np.uint64(0)
+
+
+class PredicateWords(NamedTuple):
+    """`PredicateColumns` as words, so that any field is compared by its bits."""
+
+    word: NDArray[np.uint64]  # [p, 4] kind to size | attribute, start | low | high
+    member_word: NDArray[np.uint64]  # [m]
+    member_mark: NDArray[np.int16]  # [m]
+    needle_start: NDArray[np.int64]  # [k+1]
+    needle: NDArray[np.uint8]
+
+
+@njit(cache=True, nogil=True)
+def intern_last(predicates: PredicateWords, slots: NDArray[np.uint64], seed: np.uint64) -> np.int64:
+    """The number of an earlier equal of the last record, or of itself, which is then filed."""
+    last = np.int64(predicates.word.shape[0] - 1)
+    value = hash_predicate(predicates, last, seed)
+    mask = np.int64(slots.size - 1)
+    place = np.int64(value & np.uint64(mask))
+    while slots[place] != _EMPTY:
+        slot = slots[place]
+        if slot >> _HALF == value >> _HALF:
+            number = np.int64(slot & _LOW) - 1
+            if _same_predicate(predicates, number, last):
+                return number
+        place = (place + 1) & mask
+    slots[place] = ((value >> _HALF) << _HALF) | np.uint64(last + 1)
+    return last
+
+
+@njit(cache=True, nogil=True)
+def file_predicates(predicates: PredicateWords, slots: NDArray[np.uint64], seed: np.uint64) -> None:
+    """File all records, which are distinct, in empty slots."""
+    for number in range(predicates.word.shape[0]):
+        insert(slots, hash_predicate(predicates, np.int64(number), seed), number)
+
+
+@njit(cache=True, nogil=True)
+def hash_predicate(predicates: PredicateWords, number: np.int64, seed: np.uint64) -> np.uint64:
+    """A hash of all that a record means; not of `start`, which only says where its operands lie."""
+    word = predicates.word[number]
+    value = fold_product(seed ^ word[0], _MULTIPLIER)
+    value = fold_product(value ^ (word[1] & _LOW), _MULTIPLIER)
+    value = fold_product(value ^ word[2], _MULTIPLIER)
+    value = fold_product(value ^ word[3], _MULTIPLIER)
+    start, stop, is_set = _operands(word)
+    if is_set:
+        for member in range(start, stop):
+            mark = np.uint64(predicates.member_mark[member])
+            value = fold_product(value ^ predicates.member_word[member], _MULTIPLIER ^ mark)
+    else:
+        for needle in range(start, stop):
+            begin, end = predicates.needle_start[needle], predicates.needle_start[needle + 1]
+            value = hash_bytes(predicates.needle, begin, end, value)
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _same_predicate(predicates: PredicateWords, left: np.int64, right: np.int64) -> bool:
+    one, other = predicates.word[left], predicates.word[right]
+    if one[0] != other[0] or (one[1] ^ other[1]) & _LOW != _EMPTY:
+        return False
+    if one[2] != other[2] or one[3] != other[3]:
+        return False
+    start, stop, is_set = _operands(one)
+    shift = np.int64(_operands(other)[0] - start)
+    for at in range(start, stop):
+        if is_set:
+            if predicates.member_word[at] != predicates.member_word[at + shift]:
+                return False
+            if predicates.member_mark[at] != predicates.member_mark[at + shift]:
+                return False
+        elif not _same_needle(predicates, at, at + shift):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _same_needle(predicates: PredicateWords, left: int, right: int) -> bool:
+    starts = predicates.needle_start
+    size = starts[left + 1] - starts[left]
+    if size != starts[right + 1] - starts[right]:
+        return False
+    needle = predicates.needle
+    return same_bytes(needle, starts[left], needle, starts[right], size)
+
+
+@njit(cache=True, nogil=True)
+def _operands(word: NDArray[np.uint64]) -> tuple[np.int64, np.int64, bool]:
+    """Start and stop of a record's members or needles, and whether they are members."""
+    size = np.int64(word[0] >> np.uint64(48))
+    start = np.int64(word[1] >> _HALF)
+    return start, start + size, bool(np.int64(word[0] & np.uint64(0xFF)) == _IN)

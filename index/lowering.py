@@ -1,0 +1,186 @@
+"""Lowering: what a positive predicate asks, in the terms of a record of `index.predicates`."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, cast
+
+from index.casefold import fold
+from index.model import Element, Instant, Now, Operator, Predicate, Quantifier, Scalar
+from index.numbers import split
+from index.predicates import (
+    ALL,
+    ANY_ONE,
+    ANY_RUN,
+    BOOLEAN_MARK,
+    NOCASE,
+    STRING_MARK,
+    TEXT_END,
+    PredicateKind,
+)
+
+Key = tuple[float, int]
+CodeOf = Callable[[bytes, bool], int]
+"""The code of an operand string, and whether the string is folded: `Vocabulary.string`."""
+
+_NONE: Key = (0.0, 0)
+_LOWEST: Key = (-math.inf, 0)
+_HIGHEST: Key = (math.inf, 0)
+_NEEDLE_KIND = {
+    Operator.PREFIX: PredicateKind.PREFIX,
+    Operator.SUFFIX: PredicateKind.SUFFIX,
+    Operator.CONTAINS: PredicateKind.CONTAINS,
+}
+
+
+class Lowered(NamedTuple):
+    """A record without its attribute, and what it refers to: at most one of members and needles."""
+
+    kind: PredicateKind
+    flags: int = 0
+    low: Key = _NONE
+    high: Key = _NONE
+    members: tuple[Key, ...] = ()
+    needles: tuple[bytes, ...] = ()
+
+
+def lower(predicate: Predicate | Element, code_of: CodeOf) -> Lowered:
+    """The lowered form of a leaf of a threshold tree; equal questions become equal forms."""
+    if isinstance(predicate, Element):
+        return Lowered(PredicateKind.OPAQUE_ENTRY, needles=(_digest(predicate),))
+    lowered = _lower_one(predicate, code_of)
+    if predicate.quantifier is Quantifier.ALL:
+        return lowered._replace(flags=lowered.flags | ALL)
+    return lowered
+
+
+def _lower_one(predicate: Predicate, code_of: CodeOf) -> Lowered:
+    operand = predicate.operand
+    match predicate.operator:
+        case Operator.EXISTS:
+            return Lowered(PredicateKind.EXISTS)
+        case Operator.MISSING:
+            return Lowered(PredicateKind.MISSING)
+        case Operator.IS_NULL:
+            return Lowered(PredicateKind.IS_NULL)
+        case Operator.EQ:
+            return _equality(predicate, (cast(Scalar, operand),), code_of)
+        case Operator.IN:
+            return _equality(predicate, cast(tuple[Scalar, ...], operand), code_of)
+        case Operator.BETWEEN:
+            low, high = cast(tuple[Scalar, Scalar], operand)
+            return _range(predicate, low, high)
+        case Operator.GT | Operator.GE:
+            return _range(predicate, cast(Scalar, operand), None)
+        case Operator.LT | Operator.LE:
+            return _range(predicate, None, cast(Scalar, operand))
+        case Operator.PREFIX | Operator.SUFFIX | Operator.CONTAINS:
+            texts = cast(tuple[str, ...], operand)
+            return _needles(_NEEDLE_KIND[predicate.operator], texts, predicate.nocase)
+        case Operator.LIKE:
+            return _like(predicate)
+        case Operator.REGEX | Operator.CIDR:
+            return Lowered(PredicateKind.OPAQUE_TEXT, needles=(_digest(predicate),))
+    raise AssertionError(f"{predicate.operator} is no positive operator")
+
+
+def _equality(predicate: Predicate, operands: tuple[Scalar, ...], code_of: CodeOf) -> Lowered:
+    instants = sum(isinstance(operand, Instant | Now) for operand in operands)
+    if instants:
+        only = instants == len(operands)
+        kind = PredicateKind.OPAQUE_EQUAL if only else PredicateKind.OPAQUE_VALUE
+        return Lowered(kind, needles=(_digest(predicate),))
+    nocase = predicate.nocase and any(isinstance(operand, str) for operand in operands)
+    keys = sorted({_key(operand, nocase, code_of) for operand in operands})
+    flags = NOCASE if nocase else 0
+    if len(keys) == 1:
+        return Lowered(PredicateKind.EQUAL, flags, low=keys[0])
+    return Lowered(PredicateKind.IN, flags, members=tuple(keys))
+
+
+def _key(operand: Scalar, nocase: bool, code_of: CodeOf) -> Key:
+    if isinstance(operand, str):
+        return float(code_of(_utf8(operand, nocase), nocase)), STRING_MARK
+    if isinstance(operand, bool):
+        return float(operand), BOOLEAN_MARK
+    return split(cast(int | float, operand))
+
+
+def _range(predicate: Predicate, low: Scalar | None, high: Scalar | None) -> Lowered:
+    """The bounds of an ordered comparison, made closed for numbers and half-open for strings."""
+    bounds = [bound for bound in (low, high) if bound is not None]
+    if any(isinstance(bound, Instant | Now) for bound in bounds):
+        return Lowered(PredicateKind.OPAQUE_TEXT, needles=(_digest(predicate),))
+    if any(isinstance(bound, str) for bound in bounds):
+        return _text_range(predicate.operator, cast(str | None, low), cast(str | None, high))
+    lowest, highest = _LOWEST, _HIGHEST
+    if low is not None:
+        number, residual = split(cast(int | float, low))
+        lowest = number, residual + (predicate.operator is Operator.GT)
+    if high is not None:
+        number, residual = split(cast(int | float, high))
+        highest = number, residual - (predicate.operator is Operator.LT)
+    return Lowered(PredicateKind.RANGE, low=lowest, high=highest)
+
+
+def _text_range(operator: Operator, low: str | None, high: str | None) -> Lowered:
+    """From low up to, not including, high; the next string after s is s and a zero byte."""
+    start, stop = b"", TEXT_END
+    if low is not None:
+        start = low.encode() + (b"\0" if operator is Operator.GT else b"")
+    if high is not None:
+        stop = high.encode() + (b"" if operator is Operator.LT else b"\0")
+    return Lowered(PredicateKind.TEXT_RANGE, needles=(start, stop))
+
+
+def _needles(kind: PredicateKind, texts: Iterable[str], nocase: bool) -> Lowered:
+    needles = tuple(sorted({_utf8(text, nocase) for text in texts}))
+    return Lowered(kind, NOCASE if nocase else 0, needles=needles)
+
+
+def _like(predicate: Predicate) -> Lowered:
+    """LIKE's tokens; a pattern that is one literal between runs is a cheaper test of the same."""
+    tokens = like_tokens(cast(str, predicate.operand), predicate.escape, predicate.nocase)
+    flags = NOCASE if predicate.nocase else 0
+    literal = tokens.strip(bytes([ANY_RUN]))
+    if ANY_RUN not in literal and ANY_ONE not in literal and ANY_RUN in tokens:
+        starts, ends = tokens[0] != ANY_RUN, tokens[-1] != ANY_RUN
+        kind = PredicateKind.CONTAINS
+        if starts:
+            kind = PredicateKind.PREFIX
+        elif ends:
+            kind = PredicateKind.SUFFIX
+        return Lowered(kind, flags, needles=(literal,))
+    return Lowered(PredicateKind.LIKE, flags, needles=(tokens,))
+
+
+def like_tokens(pattern: str, escape: str | None, nocase: bool) -> bytes:
+    """A LIKE pattern as bytes: UTF-8 of its literals, ANY_RUN for any run of `%`, ANY_ONE for `_`.
+
+    The escape is looked for before the wildcards; None stands for a backslash, '' for no escape.
+    """
+    escape = "\\" if escape is None else escape
+    tokens = bytearray()
+    letters = iter(pattern)
+    for letter in letters:
+        if escape and letter == escape:
+            tokens += _utf8(next(letters), nocase)
+        elif letter == "%":
+            if not tokens or tokens[-1] != ANY_RUN:
+                tokens.append(ANY_RUN)
+        elif letter == "_":
+            tokens.append(ANY_ONE)
+        else:
+            tokens += _utf8(letter, nocase)
+    return bytes(tokens)
+
+
+def _utf8(text: str, nocase: bool) -> bytes:
+    return (fold(text) if nocase else text).encode()
+
+
+def _digest(predicate: Predicate | Element) -> bytes:
+    """Tells opaque records apart; kernels never read it, so a collision could not cause a match."""
+    return hashlib.blake2b(repr(predicate).encode(), digest_size=8).digest()

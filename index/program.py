@@ -1,0 +1,125 @@
+"""Programs: threshold trees as runs of numbers that a kernel evaluates.
+
+    row  filter                               code
+    0    a = 1 AND NOT b > 2                  0,TRUE  1,FALSE                    a plain conjunction
+    1    ATLEAST 2 OF (a = 1, b > 2, c = 3)   gate 2, 1, 6  0,TRUE 1,TRUE 2,TRUE
+    2    a = 1 AND (b > 2 OR c = 3)           gate 2, 0, 9  0,TRUE  gate 1, 1, 5  1,TRUE 2,TRUE
+
+A leaf is one number, 4 * predicate + polarity. A gate is three, followed by its children:
+-need, how many children may fail, and its length in numbers, itself included. A row that begins
+with a leaf is a plain conjunction of leaves, the common case, and needs no gate and no stack. An
+empty row always matches.
+
+Children are in the order of what testing them costs, because the first that decides a gate ends it:
+leaves by kind, then gates by length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.growing import GrowingArray
+from index.model import Filter
+from index.predicate_table import PredicateTable
+from index.threshold import ALWAYS, Gate, Leaf, ThresholdTree, threshold
+
+POLARITY_BITS = 2
+GATE_WORDS = 3
+GATE_DEPTH_MAX = 128
+"""Gates open at one place; a filter of nesting 32 has at most two gates a level."""
+PREDICATE_MAX = 2**29
+"""Predicates a leaf can name, so that it stays a positive int32."""
+
+
+class Programs(NamedTuple):
+    """Threshold trees of n rows."""
+
+    start: NDArray[np.int64]  # [n+1] the program of row r is code[start[r]:start[r+1]]
+    code: NDArray[np.int32]  # leaves and gates, each before its children
+
+
+class ProgramTable:
+    """Compiles filters; rows are numbered densely from 0, and a row never changes.
+
+    One writer at a time; columns taken earlier stay valid while the table grows.
+    """
+
+    def __init__(
+        self, predicates: PredicateTable, arrays: Mapping[str, NDArray[Any]] | None = None
+    ) -> None:
+        self.predicates = predicates
+        known = arrays or {}
+        self._start = GrowingArray(np.int64, known.get("program_start"))
+        self._code = GrowingArray(np.int32, known.get("program_code"))
+        if not len(self._start):
+            self._start.append(0)
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], predicates: PredicateTable
+    ) -> ProgramTable:
+        """The table that `to_arrays` wrote, over the predicates it was built with."""
+        return cls(predicates, arrays)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything, as arrays of numbers that a snapshot can hold; predicates apart."""
+        return {"program_start": self._start.view(), "program_code": self._code.view()}
+
+    def __len__(self) -> int:
+        return len(self._start) - 1
+
+    def columns(self) -> Programs:
+        """What kernels evaluate, for all rows so far; costs no copy."""
+        return Programs(self._start.view(), self._code.view())
+
+    def append(self, filter: Filter) -> int:
+        """The new row of a filter."""
+        return self.append_tree(threshold(filter))
+
+    def append_tree(self, tree: ThresholdTree) -> int:
+        """The new row of a threshold tree, for callers that need the tree themselves, too."""
+        self._code.extend(self.compile(tree))
+        self._start.append(len(self._code))
+        return len(self) - 1
+
+    def compile(self, tree: ThresholdTree) -> list[int]:
+        """The code of a tree; numbers its predicates."""
+        if tree == ALWAYS:
+            return []
+        if isinstance(tree, Leaf):
+            return [self._leaf_code(tree)]
+        children = self._compile_children(tree, 1)
+        if tree.is_conjunction and all(isinstance(child, Leaf) for child in tree.children):
+            return children
+        return _gate_code(tree, children)
+
+    def _compile_children(self, tree: Gate, depth: int) -> list[int]:
+        if depth > GATE_DEPTH_MAX:
+            raise ValueError(
+                f"a filter nests more than {GATE_DEPTH_MAX} alternations of AND, OR and ATLEAST; "
+                "flatten it"
+            )
+        leaves = [self._leaf_code(child) for child in tree.children if isinstance(child, Leaf)]
+        gates = [
+            _gate_code(child, self._compile_children(child, depth + 1))
+            for child in tree.children
+            if isinstance(child, Gate)
+        ]
+        leaves.sort(key=lambda code: self.predicates.kind(code >> POLARITY_BITS))
+        gates.sort(key=len)
+        return leaves + [number for gate in gates for number in gate]
+
+    def _leaf_code(self, leaf: Leaf) -> int:
+        number = self.predicates.number(leaf.predicate)
+        if number >= PREDICATE_MAX:
+            raise OverflowError(f"more than {PREDICATE_MAX} distinct predicates in one table")
+        return number << POLARITY_BITS | leaf.polarity
+
+
+def _gate_code(tree: Gate, children: list[int]) -> list[int]:
+    misses = len(tree.children) - tree.need
+    return [-tree.need, misses, GATE_WORDS + len(children), *children]
