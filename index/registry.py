@@ -9,6 +9,9 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     Scan.name: Scan,
 }
 
+DEFAULT = Scan.name
+"""What commands and the service use unless told otherwise."""
+
 
 def get(name: str) -> type[MatchIndex]:
     """The algorithm of this name; an unknown name is a KeyError that lists the known ones."""

@@ -17,9 +17,11 @@ in which they came; what does not fit is counted as `other`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from index.errors import EventError
 from index.evaluate import is_number, values_truth
 from index.model import POSITIVE_FORM, Instant, Now, Operator, Path, Predicate
 
@@ -55,8 +57,9 @@ class EventStatistics:
 
     def observe(self, events: Events) -> None:
         """Count a batch, rejected events apart; O(values), in plain Python: show it a sample."""
-        for position in range(len(events)):
-            self.observe_event(events.event(position))
+        for row in range(len(events)):
+            with suppress(EventError):
+                self.observe_event(events.event(row))
 
     def observe_event(self, event: dict[str, object]) -> None:
         """Count one decoded event."""

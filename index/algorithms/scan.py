@@ -17,6 +17,7 @@ import numpy as np
 
 from index.base import MatchIndex
 from index.columns import Matches
+from index.errors import EventError
 from index.evaluate import truth
 from index.model import Instant, Subscription
 from index.vocabulary import Vocabulary
@@ -61,17 +62,21 @@ class Scan(MatchIndex):
     def match(self, events: Events, now: Instant) -> Matches:
         """Every living filter on every event that could be decoded."""
         starts, rows = [0], list[int]()
-        refused = set(events.refused)
         for position in range(len(events)):
-            if position not in refused:
-                event = events.event(position)
-                rows += [
-                    row
-                    for row in self._row_of.values()
-                    if truth(self._subscriptions[row].filter, event, now) is True
-                ]
+            rows += self._rows_of(events, position, now)
             starts.append(len(rows))
         return Matches(np.array(starts, np.int64), np.array(rows, np.int32))
+
+    def _rows_of(self, events: Events, position: int, now: Instant) -> list[int]:
+        try:
+            event = events.event(position)
+        except EventError:
+            return []
+        return [
+            row
+            for row in self._row_of.values()
+            if truth(self._subscriptions[row].filter, event, now) is True
+        ]
 
     def stats(self) -> dict[str, int | float]:
         """Subscriptions alive, and rows ever given out."""
