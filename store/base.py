@@ -157,7 +157,7 @@ Change = PutChange | DeleteChange
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """The accepted changes of one epoch in their order; the last one of an id counts."""
+    """The changes of one epoch: for each subscription changed, how it stands after it."""
 
     epoch: int
     changes: tuple[Change, ...]

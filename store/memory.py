@@ -104,7 +104,7 @@ class MemoryStore(SubscriptionStore):
     ) -> tuple[str, bool]:
         """Judge and carry out operations at the epoch to come; the reply, and if any changed."""
         epoch, now_ms = self._epoch + 1, int(self._clock() * 1000)
-        changes: list[Change] = []
+        changes: dict[tuple[str, str], Change] = {}
         undo: list[tuple[str, str, bytes | None]] = []
         lines: list[str] = []
         for operation, content in zip(operations, contents, strict=True):
@@ -118,7 +118,7 @@ class MemoryStore(SubscriptionStore):
                 if status is not Status.DELETED:
                     new = encode_stored(content, epoch, created_ms, now_ms)
                 undo.append((tenant, subscription_id, old))
-                changes.append(self._set(tenant, subscription_id, new))
+                changes[tenant, subscription_id] = self._set(tenant, subscription_id, new)
                 revision = epoch
             lines.append(
                 f"{LETTERS[status]} {revision or 0} {created_ms} {now_ms} {subscription_id}"
@@ -126,7 +126,7 @@ class MemoryStore(SubscriptionStore):
         if changes:
             self._epoch = epoch
             self._lineages[epoch] = uuid.uuid4().hex
-            self._log.append(LogEntry(epoch, tuple(changes), self._lineages[epoch]))
+            self._log.append(LogEntry(epoch, tuple(changes.values()), self._lineages[epoch]))
             self._undo[epoch] = undo
             self._changed.notify_all()
         return "\n".join([str(self._epoch), *lines]), bool(changes)

@@ -5,9 +5,9 @@ Stored form of a subscription, the value under its id in a bucket:
     `<revision> <created> <age> <content>`      e.g. `1041 1764290000123 0 {"v":1,"filters":[...]}`
 
 revision is the epoch of the last write; created is in milliseconds since 1970 by the server's
-clock; age is the milliseconds from there to the last write; content is JSON with defaults left out. Tenant
-and id are not repeated in it: the key and the hash field name them. The server sets the three
-numbers, so they need no second trip and no client's clock.
+clock; age is the milliseconds from there to the last write; content is JSON with defaults left
+out. Tenant and id are not repeated in it: the key and the hash field name them. The server sets the
+three numbers, so they need no second trip and no client's clock.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def decode_stored(tenant: str, subscription_id: str, stored: bytes) -> Subscript
         )
     except (ValueError, KeyError) as error:
         raise StoreDamaged(
-            f"Subscription {subscription_id!r} of tenant {tenant!r} is damaged in the store: {error}.",
+            f"Subscription {subscription_id!r} of {tenant!r} is damaged in the store: {error}.",
             "Delete and write it again.",
         ) from None
 
