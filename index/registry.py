@@ -14,9 +14,9 @@ DEFAULT = Scan.name
 
 
 def get(name: str) -> type[MatchIndex]:
-    """The algorithm of this name; an unknown name is a KeyError that lists the known ones."""
+    """The algorithm of this name; an unknown name is a LookupError that lists the known ones."""
     try:
         return ALGORITHMS[name]
     except KeyError:
         known = ", ".join(sorted(ALGORITHMS))
-        raise KeyError(f"no algorithm is called {name!r}; choose one of: {known}") from None
+        raise LookupError(f"no algorithm is called {name!r}; choose one of: {known}") from None
