@@ -1,0 +1,267 @@
+"""What to tell the author of a text that does not parse: what stands there, and what was meant."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection
+from difflib import get_close_matches
+
+from index.errors import FilterError
+
+OPERATORS = (
+    "= != <> < <= > >= IN, NOT IN, BETWEEN, LIKE, STARTS WITH, ENDS WITH, CONTAINS, MATCHES, "
+    "IN CIDR, IS NULL"
+)
+_OPERATOR_WORDS = (
+    "IN BETWEEN LIKE STARTS ENDS CONTAINS MATCHES IS NOT CIDR NULL WITH NOCASE ESCAPE".split()
+)
+_NAMES_OF_TERMINALS = {
+    "PATH": "an attribute",
+    "STRING": "a string in single quotes",
+    "NUMBER": "a number",
+    "LIST": "a list",
+    "COMPARISON": "an operator",
+    "DURATION": "a duration such as 5m",
+    "SIGN": "+ or -",
+    "LPAR": "(",
+    "RPAR": ")",
+    "LSQB": "[",
+    "RSQB": "]",
+    "COMMA": ",",
+    "$END": "the end",
+}
+_ODD_CHARACTERS = (
+    # what stands there, code, what is wrong, how to mend it
+    ("==", "unknown_operator", "there is no operator ==", "use = to compare"),
+    ("=~", "unknown_operator", "there is no operator =~", "use MATCHES for a regular expression"),
+    ("&&", "unknown_operator", "there is no operator &&", "use AND"),
+    ("||", "unknown_operator", "there is no operator ||", "use OR"),
+    ("!", "unknown_operator", "there is no operator !", "use NOT, or != to compare"),
+    ("^", "unknown_operator", "there is no operator ^", f"use one of {OPERATORS}"),
+    ("~", "unknown_operator", "there is no operator ~", f"use one of {OPERATORS}"),
+    ("#", "syntax", "there are no comments", "leave it out"),
+    ("/", "syntax", "there are neither comments nor arithmetic", "leave it out"),
+    ("*", "syntax", "there is no arithmetic", "compare an attribute with a value"),
+    ("%", "syntax", "there is no arithmetic", "put a pattern in single quotes: LIKE 'a%'"),
+    (";", "syntax", "a filter is one expression", "leave the semicolon out"),
+)
+_NUMBER_LIKE = re.compile(r"[+-]?(?:[0-9][0-9A-Za-z_.]*|\.[0-9])")
+_LAST_WORD = re.compile(r"([A-Za-z]+)[ \t\r\n]*\Z")
+_NUMBER_HINT = (
+    "numbers follow JSON: 5, -0.5, 1e3; no leading + or 0, a digit on both sides of the dot"
+)
+
+
+def no_token(text: str, position: int) -> FilterError:
+    """The refusal of characters that begin no token."""
+    character = text[position]
+    if character == "'":
+        error = FilterError(
+            "unterminated", "this string is never closed", hint="a quote inside is written ''"
+        )
+    elif character == '"':
+        error = FilterError(
+            "unterminated",
+            "this quoted name is never closed",
+            hint="strings take single quotes, names double ones",
+        )
+    elif character in "‘’‚“”„`´":
+        error = FilterError(
+            "syntax", f"{character} is no quote here", hint="put strings in plain single quotes '"
+        )
+    elif character == "." and not _NUMBER_LIKE.match(text, position):
+        error = FilterError(
+            "syntax",
+            "a dot needs a name on both sides",
+            hint='quote names that begin with a digit or hold other characters: a."0"',
+        )
+    elif _NUMBER_LIKE.match(text, position):
+        error = FilterError("syntax", "this is no number", hint=_NUMBER_HINT)
+    else:
+        error = _odd_character(text, position)
+    error.position = position
+    return error
+
+
+def _odd_character(text: str, position: int) -> FilterError:
+    for characters, code, message, hint in _ODD_CHARACTERS:
+        if text.startswith(characters, position):
+            return FilterError(code, message, hint=hint)
+    character = text[position]
+    name = unicodedata.name(character, "").lower()
+    shown = character if character.isprintable() and not character.isspace() else ""
+    called = " ".join(filter(None, (shown, f"U+{ord(character):04X}", name and f"({name})")))
+    return FilterError(
+        "syntax",
+        f"the character {called} has no meaning here",
+        hint="names with other characters than A-Z a-z 0-9 _ @ $ - go in double quotes",
+    )
+
+
+def unexpected(
+    text: str, kind: str, value: str, position: int, accepted: Collection[str]
+) -> FilterError:
+    """The refusal of a token that the grammar cannot take here; accepted are the ones it can."""
+    error = (
+        _at_end(text, kind, accepted)
+        or _of_a_reserved_word(text, kind, position)
+        or _of_nocase(kind)
+        or _instead_of_value(kind, value, accepted)
+        or _instead_of_operator(kind, value, text, position, accepted)
+        or _after_a_predicate(kind, value, text, position, accepted)
+    )
+    if error is None:
+        error = FilterError(
+            "syntax",
+            f"{_shown(kind, value)} cannot stand here",
+            hint=f"expected {_expected(accepted)}",
+        )
+    error.position = position
+    return error
+
+
+def _at_end(text: str, kind: str, accepted: Collection[str]) -> FilterError | None:
+    if kind != "$END":
+        return None
+    if not text.strip():
+        return FilterError(
+            "syntax", "the filter is empty", hint="write TRUE if every event shall match"
+        )
+    hint = "close the parenthesis" if "RPAR" in accepted else f"expected {_expected(accepted)}"
+    return FilterError("syntax", "the filter ends too early", hint=hint)
+
+
+def _of_a_reserved_word(text: str, kind: str, position: int) -> FilterError | None:
+    """FORALL, and a reserved word used as an attribute: `not = 1`."""
+    if kind == "FORALL":
+        return FilterError(
+            "syntax",
+            "FORALL is reserved and has no meaning yet",
+            hint='write "forall" in double quotes if it is an attribute',
+        )
+    if kind in ("COMPARISON", "LIKE", "IS", "BETWEEN", "IN", "PATH") and kind != "PATH":
+        before = _LAST_WORD.search(text, 0, position)
+        word = before[1] if before else ""
+        if word.upper() in ("AND", "OR", "NOT", "EXISTS", "MISSING", "ANY", "ALL", "ATLEAST"):
+            return FilterError(
+                "syntax",
+                f"{word} is a reserved word",
+                hint=f'write "{word}" in double quotes if it is an attribute',
+            )
+    return None
+
+
+def _of_nocase(kind: str) -> FilterError | None:
+    if kind != "NOCASE":
+        return None
+    return FilterError(
+        "invalid_nocase",
+        "NOCASE has no meaning here",
+        hint="it ends a test with = != IN LIKE STARTS WITH, ENDS WITH, CONTAINS or MATCHES",
+    )
+
+
+def _instead_of_value(kind: str, value: str, accepted: Collection[str]) -> FilterError | None:
+    if "STRING" not in accepted:
+        return None
+    if kind == "NULL" or value.upper() == "NULL":
+        return FilterError(
+            "null_operand", "NULL is no operand", hint="write IS NULL or IS NOT NULL"
+        )
+    if kind == "PATH" and value.startswith('"'):
+        return FilterError(
+            "syntax",
+            "double quotes name attributes",
+            hint="put strings in single quotes: '" + value[1:-1].replace("'", "''") + "'",
+        )
+    if kind == "PATH":
+        return FilterError(
+            "syntax",
+            f"{value} is an attribute, where a value belongs",
+            hint=f"put strings in single quotes: '{value}'",
+        )
+    if kind == "SIGN":
+        return FilterError("syntax", f"a value cannot begin with {value}", hint=_NUMBER_HINT)
+    if kind == "COMPARISON":
+        return FilterError(
+            "unknown_operator", "two operators follow each other", hint=f"use one of {OPERATORS}"
+        )
+    if kind == "RPAR" and "COMMA" not in accepted:
+        return FilterError(
+            "empty_list", "the list is empty, so it could never hold", hint="name its values"
+        )
+    if "NUMBER" not in accepted and kind in ("NUMBER", "TRUE", "FALSE", "TIMESTAMP", "NOW", "LIST"):
+        return FilterError(
+            "invalid_operand",
+            f"a string belongs here, not {value}",
+            hint="put it in single quotes",
+        )
+    return None
+
+
+def _instead_of_operator(
+    kind: str, value: str, text: str, position: int, accepted: Collection[str]
+) -> FilterError | None:
+    if "COMPARISON" not in accepted:
+        return None
+    if kind == "LSQB":
+        return FilterError(
+            "invalid_quantifier",
+            "ANY and ALL do not go with [ ]",
+            hint="a[...] already asks for some element; NOT a[NOT (...)] asks for all",
+        )
+    if text.startswith("-", position) or kind == "SIGN":
+        return FilterError(
+            "syntax",
+            "there is no arithmetic",
+            hint="a name may hold a hyphen if no space stands before it: a-1",
+        )
+    if kind == "$END" or not value[:1].isalpha():
+        return None
+    word = value.split(".")[0].upper()
+    close = get_close_matches(word, _OPERATOR_WORDS, n=1)
+    meant = f"did you mean {close[0]}? " if close and close[0] != word else ""
+    return FilterError(
+        "unknown_operator",
+        f"{value} is no operator",
+        hint=f"{meant}the operators are {OPERATORS}",
+    )
+
+
+def _after_a_predicate(
+    kind: str, value: str, text: str, position: int, accepted: Collection[str]
+) -> FilterError | None:
+    if "OR" not in accepted:
+        return None
+    if kind == "RPAR":
+        return FilterError("syntax", "this parenthesis closes nothing", hint="leave it out")
+    if text.startswith("--", position):
+        return FilterError("syntax", "there are no comments", hint="leave it out")
+    if kind == "IS":
+        return FilterError(
+            "syntax",
+            "IS NOT TRUE follows a parenthesis only",
+            hint="write (expression) IS NOT TRUE",
+        )
+    return FilterError(
+        "syntax",
+        f"{_shown(kind, value)} cannot follow a complete test",
+        hint="join tests with AND or OR",
+    )
+
+
+def _shown(kind: str, value: str) -> str:
+    if kind == "$END":
+        return "the end"
+    return value if len(value) <= 40 else value[:40] + "…"
+
+
+def _expected(accepted: Collection[str]) -> str:
+    """The accepted tokens in words, the common beginnings of an expression taken together."""
+    names = set(accepted)
+    if {"PATH", "NOT", "ATLEAST"} <= names:
+        return "an attribute, NOT, EXISTS, MISSING, ANY, ALL, ATLEAST, TRUE, FALSE or ("
+    if {"NUMBER", "STRING", "TIMESTAMP"} <= names:
+        return "a value: a number, 'text', TRUE, FALSE, TIMESTAMP 'text' or NOW()"
+    return " or ".join(sorted(_NAMES_OF_TERMINALS.get(name, name) for name in names))
