@@ -87,8 +87,11 @@ def translated(address: str, *, writing: bool = False) -> Iterator[None]:
 
 def translate(error: RedisError, address: str, *, writing: bool) -> StoreError:
     """The store's error for one of the client's."""
-    text = str(error)
+    text = str(error).rstrip(".")
     word = text.split(" ", 1)[0]
+    # The client has no class of error for this: without a connection, nothing was sent.
+    sent = writing and not any(words in text for words in ("connecting to", "No connection"))
+    fate = " The write may or may not have happened." if sent else ""
     if isinstance(error, OutOfMemoryError):
         return StoreFull(
             f"The store at {address} is at its memory limit and takes no writes.",
@@ -109,17 +112,15 @@ def translate(error: RedisError, address: str, *, writing: bool) -> StoreError:
         return StoreUnavailable(f"The store at {address} is still loading its data.")
     if isinstance(error, TimeoutError):
         return StoreUnavailable(
-            f"The store at {address} did not answer in time."
-            + (" The write may or may not have happened." if writing else ""),
+            f"The store at {address} did not answer in time.{fate}",
             "Repeat a write with the same idempotency key.",
-            may_have_happened=writing,
+            may_have_happened=sent,
         )
     if isinstance(error, ConnectionError):
         return StoreUnavailable(
-            f"The store at {address} is unreachable: {text}."
-            + (" The write may or may not have happened." if writing else ""),
+            f"The store at {address} is unreachable: {text}.{fate}",
             "Check that the server runs and that HERALD_STORE_URL names it.",
-            may_have_happened=writing,
+            may_have_happened=sent,
         )
     if isinstance(error, ResponseError):
         return StoreDamaged(

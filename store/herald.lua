@@ -224,7 +224,7 @@ local function oldest_needed(readers_key, floor, now, forget_after_ms)
   for at = 1, #readers, 2 do
     local oldest, seen, valid = string.match(readers[at + 1], '^%d+ (%d+) (%d+) (%d+)$')
     local age = now - tonumber(seen)
-    if age <= tonumber(valid) then
+    if age < tonumber(valid) then
       floor = math.min(floor, tonumber(oldest))
     elseif age > forget_after_ms then
       redis.call('HDEL', readers_key, readers[at])

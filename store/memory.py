@@ -254,7 +254,7 @@ class MemoryStore(SubscriptionStore):
                     report.epoch,
                     report.oldest_epoch,
                     now - report.seen_s,
-                    now - report.seen_s <= report.seconds_valid,
+                    now - report.seen_s < report.seconds_valid,
                 )
                 for name, report in sorted(self._readers.items())
             ]

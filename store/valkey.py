@@ -48,10 +48,10 @@ class ValkeyStore(SubscriptionStore):
     """
 
     def __init__(self, settings: StoreSettings) -> None:
-        self._address = address_in(settings.url)
         self._keys = Keys(settings.namespace)
         # Untyped on purpose: redis-py calls every reply bytes or str, and ours are always bytes.
         self._client: Any = connect(settings)
+        self._address = address_in(settings.url)
         self._given_out = GivenOut()
         try:
             self._buckets = prepare(self._client, self._keys, settings)
@@ -187,7 +187,7 @@ class ValkeyStore(SubscriptionStore):
         for name, report in sorted(reports.items()):
             epoch, oldest_epoch, seen_ms, valid_ms = map(int, report.split())
             age_ms = now_ms - seen_ms
-            live = age_ms <= valid_ms
+            live = age_ms < valid_ms
             readers.append(Reader(name.decode(), epoch, oldest_epoch, age_ms / 1000, live))
         return readers
 
