@@ -15,7 +15,8 @@ class GrowingArray:
 
     `view()` shares memory and stays valid: elements below its length never change, and growth
     moves to new memory instead of moving the old. An initial array may be read-only (a mapped
-    snapshot); the first append copies it.
+    snapshot); the first append copies it. Views are always read-only, because numba compiles a
+    kernel anew for each mixture of read-only and writable arrays.
     """
 
     def __init__(self, dtype: DTypeLike, initial: NDArray[Any] | None = None) -> None:
@@ -48,7 +49,9 @@ class GrowingArray:
 
     def view(self) -> NDArray[Any]:
         """The elements so far, without copying."""
-        return self._array[: self._length]
+        view = self._array[: self._length]
+        view.flags.writeable = False
+        return view
 
     def _grow(self, length: int) -> None:
         grown = np.empty(max(CAPACITY_MIN, length, self._length * 3 // 2), self._array.dtype)

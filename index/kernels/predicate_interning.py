@@ -91,13 +91,13 @@ def _same_predicate(predicates: PredicateWords, left: np.int64, right: np.int64)
                 return False
             if predicates.member_mark[at] != predicates.member_mark[at + shift]:
                 return False
-        elif not _same_needle(predicates, at, at + shift):
+        elif not _same_needle(predicates, np.int64(at), at + shift):
             return False
     return True
 
 
 @njit(cache=True, nogil=True)
-def _same_needle(predicates: PredicateWords, left: int, right: int) -> bool:
+def _same_needle(predicates: PredicateWords, left: np.int64, right: np.int64) -> bool:
     starts = predicates.needle_start
     size = starts[left + 1] - starts[left]
     if size != starts[right + 1] - starts[right]:

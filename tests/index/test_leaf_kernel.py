@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.evaluate import truth
@@ -67,7 +67,6 @@ def check(predicate: Predicate | Element, event: dict[str, Any], answer: int) ->
         assert TRUTHS[answer] is truth(predicate, event, NOW)
 
 
-@settings(max_examples=400)
 @given(st.data())
 def test_it_equals_the_oracle(data: st.DataObject) -> None:
     leaves: list[Predicate | Element] = []
@@ -85,7 +84,6 @@ def test_it_equals_the_oracle(data: st.DataObject) -> None:
 TEXT_OPERATORS = (Operator.PREFIX, Operator.SUFFIX, Operator.CONTAINS)
 
 
-@settings(max_examples=200)
 @given(st.lists(st.text("aAb%_éÉ雨", max_size=7), min_size=1, max_size=4), st.data())
 def test_texts_of_a_small_alphabet(values: list[str], data: st.DataObject) -> None:
     """Short texts over few letters meet every way to fail half-way through a pattern."""

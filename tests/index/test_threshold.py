@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.evaluate import truth
@@ -64,7 +64,6 @@ def check_form(tree: ThresholdTree, root: bool = True) -> None:
         check_form(child, root=False)
 
 
-@settings(max_examples=400)
 @given(st.data())
 def test_it_holds_exactly_when_the_filter_is_true(data: st.DataObject) -> None:
     node = data.draw(filters())
