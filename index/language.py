@@ -10,14 +10,12 @@ docs/language.md.
 from __future__ import annotations
 
 import threading
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
-
-import lark
 
 from index.errors import FilterError
-from index.lexer import FilterLexer, Source
+from index.lalr import Machine, Unexpected
+from index.lexer import Source, tokens_of
 from index.limits import LIMITS, Limits
 from index.model import Filter
 from index.syntax_errors import unexpected
@@ -37,17 +35,16 @@ def parse_text(text: str, limits: Limits = LIMITS) -> Filter:
     """
     _check_text(text, limits)
     try:
-        return _parser().parse(Source(text, limits))  # type: ignore[no-any-return]
-    except FilterError as error:
-        assert error.position is not None
-        raise error.locate(text, error.position) from None
-    except lark.UnexpectedToken as refusal:
-        token = refusal.token
-        position = len(text) if token.type == "$END" else token.start_pos
+        tree: Filter = _machine().parse(partial(tokens_of, Source(text, limits)))
+        return tree
+    except FilterError as refusal:
+        assert refusal.position is not None
+        raise refusal.locate(text, refusal.position) from None
+    except Unexpected as unexpected_token:
+        token = unexpected_token.token
         value = token.value if isinstance(token.value, str) else "a list"
-        raise unexpected(text, token.type, value, position, refusal.expected).locate(
-            text, position
-        ) from None
+        error = unexpected(text, token.type, value, token.start_pos, unexpected_token.accepted)
+        raise error.locate(text, token.start_pos) from None
 
 
 def _check_text(text: str, limits: Limits) -> None:
@@ -68,19 +65,13 @@ def _check_text(text: str, limits: Limits) -> None:
         )
 
 
-def _parser() -> Any:
+def _machine() -> Machine:
     with _BUILDING:
-        return _build_parser()
+        return _build_machine()
 
 
 @cache
-def _build_parser() -> Any:
+def _build_machine() -> Machine:
     """The parser, built at the first use: it takes some 50 ms."""
-    return lark.Lark(
-        Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8"),
-        parser="lalr",
-        lexer=FilterLexer,
-        transformer=TreeBuilder(),
-        keep_all_tokens=True,
-        maybe_placeholders=False,
-    )
+    grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
+    return Machine(grammar, TreeBuilder())

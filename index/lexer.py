@@ -11,9 +11,8 @@ import re
 from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
-from lark.lexer import Lexer
-
 from index.errors import FilterError
+from index.lalr import Actions
 from index.limits import Limits
 from index.model import Path
 from index.syntax_errors import no_token
@@ -67,58 +66,44 @@ class Token:
 
     __slots__ = ("start_pos", "type", "value")
 
-    # lark copies these to the end-of-input token; nothing of ours reads them.
-    line = column = end_line = end_column = end_pos = None
-
     def __init__(self, type: str, value: Any, start_pos: int) -> None:
         self.type = type
         self.value = value
         self.start_pos = start_pos
 
 
-class FilterLexer(Lexer):
-    """A custom lexer for lark: it sees the parser's state, as lark's own contextual lexer does."""
-
-    __future_interface__ = 2
-
-    def __init__(self, lexer_conf: Any) -> None:
-        pass
-
-    def lex(  # type: ignore[override]  # lark needs no more of a token than ours has
-        self, lexer_state: Any, parser_state: Any
-    ) -> Iterator[Token]:
-        """The tokens of a Source, each named by what the parser can take at that point."""
-        source: Source = lexer_state.text
-        text = source.text
-        states = parser_state.parse_conf.states
-        tally = _Tally(source.limits)
-        position = skip_space(text, 0)
-        while position < len(text):
-            found = _TOKEN.match(text, position)
-            if found is None:
-                raise no_token(text, position)
-            kind: str = found.lastgroup  # type: ignore[assignment]  # every branch has a name
-            token = Token(kind, found[kind], position)
-            position = found.end()
-            accepted = states[parser_state.position]
+def tokens_of(source: Source, actions: Actions, states: list[int]) -> Iterator[Token]:
+    """The tokens of a text, each named by what the parser, whose states these are, can take."""
+    text = source.text
+    tally = _Tally(source.limits)
+    position = skip_space(text, 0)
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:
+            raise no_token(text, position)
+        kind: str = found.lastgroup  # type: ignore[assignment]  # every branch has a name
+        token = Token(kind, found[kind], position)
+        position = found.end()
+        accepted = actions[states[-1]]
+        if kind == "PATH":
+            kind = token.type = _word_kind(token.value, accepted)
             if kind == "PATH":
-                kind = token.type = _word_kind(token.value, accepted)
-                if kind == "PATH":
-                    if not text.startswith("[", position):
-                        tally.count_predicate(token)
-                elif kind == "NOW":
-                    position = _skip_parentheses(text, position)
-            elif kind == "LPAR" and "LIST" in accepted:
-                plain = _LIST.match(text, token.start_pos)
-                if plain is not None:
-                    position = plain.end()
-                    values = _LIST_VALUE.findall(text, token.start_pos, position)
-                    token = Token("LIST", values, token.start_pos)
-                    tally.check_length(len(values), token)
-                    kind = "LIST"
-            if kind in _NESTING_KINDS:
-                tally.follow(token, accepted)
-            yield token
+                if not text.startswith("[", position):
+                    tally.count_predicate(token)
+            elif kind == "NOW":
+                position = _skip_parentheses(text, position)
+        elif kind == "LPAR" and "LIST" in accepted:
+            plain = _LIST.match(text, token.start_pos)
+            if plain is not None:
+                position = plain.end()
+                values = _LIST_VALUE.findall(text, token.start_pos, position)
+                token = Token("LIST", values, token.start_pos)
+                tally.check_length(len(values), token)
+                kind = "LIST"
+        if kind in _NESTING_KINDS:
+            tally.follow(token, accepted)
+        yield token
+    yield Token("$END", "", len(text))
 
 
 class _Tally:
