@@ -36,6 +36,8 @@ class GrowingArray:
     def extend(self, values: ArrayLike) -> None:
         """Add several elements."""
         added = np.asarray(values, self._array.dtype)
+        if not len(added):
+            return  # nothing may be written to a read-only array, not even nothing
         length = self._length + len(added)
         if length > len(self._array):
             self._grow(length)

@@ -264,6 +264,8 @@ def test_a_copy_through_arrays_goes_on() -> None:
         array.flags.writeable = False
     known = Vocabulary.from_arrays(vocabulary.to_arrays())
     copy = ProgramTable.from_arrays(arrays, PredicateTable.from_arrays(arrays, known))
+    always = ProgramTable.from_arrays(arrays, copy.predicates).append(Constant(True))
+    assert always == len(nodes)
     events: list[dict[str, Any]] = [{"a": 1, "b": 3, "s": "aFOOb", "r": "x"}, {"a": 1, "s": True}]
     assert (verdicts(copy, events) == verdicts(table, events)).all()
     count = len(copy.predicates)
