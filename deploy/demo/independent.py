@@ -1,8 +1,8 @@
 """A second opinion: counts each subscription's flights with pyarrow compute alone.
 
 Shares no code with the matching library: it walks the JSON form over columns of the source table
-with Arrow's own three-valued (Kleene) functions. To stay quick over 100,000 filters it looks only at
-the rows that hold the values which a filter's top-level equalities fix.
+with Arrow's own three-valued (Kleene) functions. To stay quick over 100,000 filters it looks only
+at the rows that hold the values which a filter's top-level equalities fix.
 """
 
 from __future__ import annotations

@@ -1,0 +1,81 @@
+"""Benchmarks: matching alone, and the whole path."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import matching
+from deploy.environment import UserError
+from deploy.filter_files import read_lines, read_subscriptions
+from index import registry
+
+help = "measure matching (bench match) or the whole path (bench pipeline)"
+
+ROUNDS = 3
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the two benchmarks and their arguments."""
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    match = kinds.add_parser("match", help="algorithms side by side on files")
+    match.add_argument(
+        "--subscriptions", type=Path, required=True, help='lines {"id", "expr" or "filter"}'
+    )
+    match.add_argument("--events", type=Path, required=True, help="JSON events, one a line")
+    match.add_argument(
+        "--algorithm",
+        nargs="+",
+        action="extend",
+        choices=sorted(registry.ALGORITHMS),
+        help="the algorithms to compare (default: all)",
+    )
+    match.add_argument("--rounds", type=int, default=ROUNDS, help="figures are medians of these")
+    match.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run one benchmark; 1 if what came out is wrong, whatever the speed."""
+    return _bench_match(arguments)
+
+
+def _bench_match(arguments: argparse.Namespace) -> int:
+    subscriptions = list(read_subscriptions(arguments.subscriptions))
+    payloads = read_lines(arguments.events)
+    if not subscriptions or not payloads:
+        raise UserError("nothing to measure: the subscriptions and the events both need a line")
+    if arguments.rounds < 1:
+        raise UserError("--rounds must be 1 or more")
+    chosen = list(dict.fromkeys(arguments.algorithm or sorted(registry.ALGORITHMS)))
+    try:
+        figures = matching.bench(subscriptions, payloads, chosen, arguments.rounds, _progress)
+    except matching.CountsDifferError as error:
+        print(f"herald: {error}", file=sys.stderr)
+        return 1
+    if arguments.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        _print_table(figures)
+    return 0
+
+
+def _progress(step: str) -> None:
+    print(step, file=sys.stderr, flush=True)
+
+
+def _print_table(figures: dict[str, object]) -> None:
+    algorithms = figures["algorithms"]
+    assert isinstance(algorithms, dict)
+    table = Table(title=f"{figures['subscriptions']:,} subscriptions, {figures['events']:,} events")
+    table.add_column("figure")
+    for name in algorithms:
+        table.add_column(name, justify="right")
+    for figure in next(iter(algorithms.values())):
+        values = (algorithms[name][figure] for name in algorithms)
+        table.add_row(figure, *("–" if value is None else f"{value:,}" for value in values))
+    Console().print(table)
