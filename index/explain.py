@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 from index.decode import elements_at, exists, values_at
 from index.evaluate import Truth, truth, values_truth
-from index.language import to_text
 from index.model import (
     And,
     AtLeast,
@@ -32,10 +31,10 @@ from index.model import (
     Not,
     Operator,
     Or,
-    Path,
     Predicate,
     children_of,
 )
+from index.text_writer import path_text, to_text
 
 VALUE_LENGTH_MAX = 80
 VALUES_MAX = 5
@@ -122,7 +121,7 @@ def _explain(node: Filter, event: dict[str, object], now: Instant, decides: bool
 def _explain_element(
     node: Element, event: dict[str, object], now: Instant, found: Truth, decides: bool
 ) -> Explanation:
-    name = _name(node.path)
+    name = path_text(node.path)
     present, elements = elements_at(event, node.path)
     shown = elements[:ELEMENTS_MAX]
     if not present:
@@ -169,7 +168,7 @@ def _label(node: Filter) -> str:
 
 
 def _why(predicate: Predicate, event: dict[str, object], now: Instant) -> str:
-    name = _name(predicate.path)
+    name = path_text(predicate.path)
     if predicate.operator in (Operator.EXISTS, Operator.MISSING):
         found = exists(event, predicate.path)
         return f"the event {'has' if found else 'has no'} {name}"
@@ -178,17 +177,12 @@ def _why(predicate: Predicate, event: dict[str, object], now: Instant) -> str:
         return f"the event has no {name}"
     if not array:
         return f"{name} is {_shown(values[0])}"
-    if not values:
-        return f"{name} is an empty array"
+    if len(values) < 2:
+        return f"{name} has {_shown(values[0])} alone" if values else f"{name} is an empty array"
     holding = [one for one in values if values_truth(predicate, (one,), now) is True]
     if len(holding) == len(values):
         return f"{name} has {_some(values)}, all of which hold"
     return f"{name} has {_some(values)}; of these {_some(holding) or 'none'} holds"
-
-
-def _name(path: Path) -> str:
-    """The path as the language writes it."""
-    return to_text(Predicate(path, Operator.EXISTS)).removeprefix("EXISTS ")
 
 
 def _some(values: list[object]) -> str:
