@@ -1,7 +1,8 @@
 """The command line behind `./herald`: one module a subcommand, imported only when it is asked for.
 
 A command module is `deploy.commands.<name>` with `help: str` (one literal line), a function
-`configure(parser)` that declares its arguments, and `run(arguments) -> int`, the exit code.
+`configure(parser)` that declares its arguments, and `run(arguments) -> int`, the exit code. With
+`passes_rest_on = True`, arguments it did not declare reach it as `arguments.rest`.
 """
 
 from __future__ import annotations
@@ -77,6 +78,9 @@ def run_command(name: str, arguments: list[str]) -> int:
     command = cast(Command, importlib.import_module(f"deploy.commands.{name}"))
     parser = argparse.ArgumentParser(prog=f"./herald {name}", description=command.help)
     command.configure(parser)
+    if getattr(command, "passes_rest_on", False):
+        known, rest = parser.parse_known_args(arguments)
+        return command.run(argparse.Namespace(**vars(known), rest=rest))
     return command.run(parser.parse_args(arguments))
 
 

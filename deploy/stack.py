@@ -118,10 +118,12 @@ class Stack:
             stop(process, self.service(name).grace_s)
             sweep(self.stack_id, name)
 
-    def restart(self, name: str) -> None:
-        """Stop one service if it runs, start it again and wait until it is ready."""
+    def restart(self, name: str, wait: bool = True) -> None:
+        """Stop one service if it runs and start it again; return at once or when it is ready."""
         self.stop_service(name)
-        self.start_services([name])
+        self._launch(self.service(name))
+        if wait:
+            self.wait_ready(name)
 
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal to a service's main process, to see what the others make of it."""
@@ -132,8 +134,9 @@ class Stack:
         return self._running[name].pid
 
     def dead_services(self) -> list[str]:
-        """Services whose main process ended without having been asked to."""
-        return [name for name, process in self._running.items() if process.poll() is not None]
+        """Services of this stack that do not run, in the order of starting."""
+        running = {name for name, process in self._running.items() if process.poll() is None}
+        return [name for name in self.names if name not in running]
 
     def service(self, name: str) -> Service:
         """How a service of this stack is started and asked."""
@@ -205,7 +208,8 @@ class Stack:
             self._folder = None
             raise
         ports = {name: self.settings.ports()[name] for name in self.names}
-        shown = {key: value for key, value in self.env.items() if key.startswith("HERALD_")}
+        shown = {key: self.env[key] for key in sorted(self.env) if key.startswith("HERALD_")}
+        del shown[STACK_MARK]
         self._write(StackState(self.stack_id, "starting", owner, ports=ports, environment=shown))
 
     def _prepare(self) -> None:

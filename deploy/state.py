@@ -77,7 +77,7 @@ def take_folder(state_dir: Path) -> IO[str] | None:
 
     The kernel lets go of the lock when the owner dies, so a killed owner leaves nothing to clear.
     """
-    state_dir.mkdir(parents=True, exist_ok=True)
+    state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)  # an address may hold a password
     file = (state_dir / "owner.lock").open("a", encoding="utf-8")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

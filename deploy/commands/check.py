@@ -1,0 +1,49 @@
+"""`./herald check`: everything that CI checks, each step also when an earlier one failed."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from deploy.commands.test import PARTS, run_parts
+from deploy.environment import REPOSITORY, child_environment
+
+help = "run all that CI runs: format, lint, types, import rules, tests, docs"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare what may be left out."""
+    parser.add_argument("--fast", action="store_true", help="without the tests with real services")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run all steps, then list them with their outcome; 0 only when each passed."""
+    parts = ["unit"] if arguments.fast else list(PARTS)
+    steps: dict[str, Callable[[], int]] = {
+        "format": lambda: tool("ruff", "format", "--check", "."),
+        "lint": lambda: tool("ruff", "check", "."),
+        "types": lambda: tool("mypy", "--strict"),
+        "imports": lambda: tool("lint-imports"),
+        "tests": lambda: run_parts(parts, []),
+    }
+    outcomes = {name: timed(name, step) for name, step in steps.items()}
+    for name, (code, seconds) in outcomes.items():
+        print(f"{name:<8} {'passed' if code == 0 else 'FAILED'} in {seconds:.0f} s")
+    return 0 if all(code == 0 for code, _ in outcomes.values()) else 1
+
+
+def timed(name: str, step: Callable[[], int]) -> tuple[int, float]:
+    """Run one step under a heading."""
+    print(f"==== {name}", flush=True)
+    begin = time.monotonic()
+    return step(), time.monotonic() - begin
+
+
+def tool(name: str, *arguments: str) -> int:
+    """Run a program of the virtual environment at the root of the repository."""
+    command: Sequence[str] = [str(Path(sys.executable).parent / name), *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, env=child_environment()).returncode
