@@ -24,21 +24,39 @@ PRESENCE_OPERATORS = frozenset({Operator.EXISTS, Operator.MISSING})
 def checked(predicate: Predicate) -> Predicate:
     """The predicate itself, or a FilterError that says why it is refused."""
     operator = predicate.operator
-    if predicate.nocase and operator not in NOCASE_OPERATORS:
+    if predicate.nocase or predicate.escape is not None or predicate.quantifier is not None:
+        check_options(
+            operator,
+            predicate.nocase,
+            predicate.escape is not None,
+            predicate.quantifier is not None,
+        )
+    check = _CHECKS.get(operator)
+    if check is not None:
+        check(predicate)
+    return predicate
+
+
+def check_options(operator: Operator, nocase: bool, escape: bool, quantifier: bool) -> None:
+    """Refuse options that mean nothing to an operator; the flags tell which ones are written."""
+    if nocase and operator not in NOCASE_OPERATORS:
         raise FilterError(
             "invalid_nocase",
             f"NOCASE has no meaning for {operator.value}",
             hint="it goes with = != IN LIKE STARTS WITH, ENDS WITH, CONTAINS and MATCHES",
             part="nocase",
         )
-    if predicate.escape is not None and operator is not Operator.LIKE:
+    if escape and operator is not Operator.LIKE:
         raise FilterError(
             "invalid_escape", "only LIKE takes ESCAPE", hint="leave it out", part="escape"
         )
-    check = _CHECKS.get(operator)
-    if check is not None:
-        check(predicate)
-    return predicate
+    if quantifier and operator in PRESENCE_OPERATORS:
+        raise FilterError(
+            "invalid_quantifier",
+            f"ANY and ALL have no meaning for {operator.value}",
+            hint="it is about the attribute as a whole",
+            part="quant",
+        )
 
 
 def at_least(count: object, children: tuple[Filter, ...]) -> AtLeast:
