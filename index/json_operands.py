@@ -61,6 +61,7 @@ def _instant(key: str, text: str, part: str) -> Instant | Now:
 
 
 def path_of(attr: object) -> Path:
+    """The path of an `attr`: dotted text, or an array of names."""
     if isinstance(attr, str) and len(attr) <= _CACHED_PATH_CHARACTERS:
         return _dotted_path(attr)
     if isinstance(attr, str):

@@ -29,7 +29,7 @@ def to_json(node: Filter) -> object:
     """
     match node:
         case Predicate():
-            return _predicate_json(node)
+            return predicate_json(node)
         case And(children):
             return {"and": [to_json(child) for child in children]}
         case Or(children):
@@ -46,7 +46,8 @@ def to_json(node: Filter) -> object:
             return value
 
 
-def _predicate_json(predicate: Predicate) -> dict[str, object]:
+def predicate_json(predicate: Predicate) -> dict[str, object]:
+    """The JSON form of one predicate."""
     written: dict[str, object] = {
         "attr": path_json(predicate.path),
         "op": predicate.operator.value,
