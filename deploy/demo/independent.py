@@ -8,7 +8,7 @@ at the rows that hold the values which a filter's top-level equalities fix.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,7 @@ def mask(tree: Tree, columns: dict[str, pa.Array]) -> pa.Array:
         return _fold(compute.or_kleene, tree["or"], columns)
     if "not" in tree:
         return compute.invert(mask(tree["not"], columns))
-    column, value = columns[tree["attr"]], tree.get("value")
+    column, value = columns[tree["attr"]], cast(Any, tree.get("value"))
     match tree["op"]:
         case "missing":
             return column.is_null()

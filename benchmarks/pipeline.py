@@ -1,0 +1,95 @@
+"""`./herald bench pipeline`: the whole path on the embedded stack against a pass-through of it.
+
+The pass-through is the same query with the matcher taken out: the same source, workers, packing,
+transaction and sink, one record for each event. Both run in turn on the same broker in the same
+run, so their ratio says what decoding, matching and notifying cost.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import Message
+
+from deploy.flow import Flow
+from deploy.stack import Stack
+
+PASSTHROUGH = {
+    "HERALD_MATCHER": "passthrough",
+    "HERALD_QUERY_NAME": "passthrough",
+    "HERALD_EVENTS_TOPIC": "passthrough-events",
+    "HERALD_NOTIFICATIONS_TOPIC": "passthrough-records",
+    "HERALD_DEAD_LETTERS_TOPIC": "passthrough-dead-letters",
+}
+"""How the pass-through's driver differs from the stack's own."""
+WARM_EVENTS = 5_000
+
+
+class RecordsDifferError(AssertionError):
+    """Not as many records came out as must have, so no rate means anything."""
+
+
+def passthrough_rate(
+    stack: Stack, payloads: Sequence[bytes], watch: Callable[[int], None]
+) -> float:
+    """Events a second of the pass-through; the stack's own driver is away meanwhile."""
+    with passthrough_driver(stack):
+        return rate(stack, payloads, watch, records_per_event=1)
+
+
+@contextmanager
+def passthrough_driver(stack: Stack) -> Iterator[None]:
+    """Run the pass-through in place of the stack's driver."""
+    own = {name: stack.env.get(name) for name in PASSTHROUGH}
+    checkpoint = stack.env["HERALD_CHECKPOINT_DIR"]
+    stack.env.update(PASSTHROUGH, HERALD_CHECKPOINT_DIR=f"{checkpoint}-passthrough")
+    stack.restart("driver")
+    try:
+        yield
+    finally:
+        stack.env["HERALD_CHECKPOINT_DIR"] = checkpoint
+        for name, value in own.items():
+            if value is None:
+                del stack.env[name]
+            else:
+                stack.env[name] = value
+        stack.restart("driver")
+
+
+def rate(
+    stack: Stack,
+    payloads: Sequence[bytes],
+    watch: Callable[[int], None],
+    records_per_event: int | None = None,
+) -> float:
+    """Events a second through the running driver, after a short warm-up."""
+    counted = _Counter()
+    with Flow(stack.env, counted.receive) as flow:
+        flow.run(payloads[:WARM_EVENTS], lambda _: None)
+    counted.records = 0
+    with Flow(stack.env, counted.receive) as flow:
+        seconds = flow.run(payloads, watch)
+    if records_per_event is not None and counted.records != records_per_event * len(payloads):
+        raise RecordsDifferError(
+            f"{counted.records:,} records came out of {len(payloads):,} events, "
+            f"not {records_per_event} for each"
+        )
+    return len(payloads) / seconds
+
+
+@dataclass
+class _Counter:
+    """Counts records; the listener's thread is the only writer."""
+
+    records: int = 0
+
+    def receive(self, messages: Sequence[Message]) -> None:
+        self.records += len(messages)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value below which this share of the values lies."""
+    return statistics.quantiles(values, n=1000, method="inclusive")[round(share * 1000) - 1]
