@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import re2
 
 from index.limits import REGEX_PROGRAM_BYTES_MAX
+
+COMPILED_REGEXES_MAX = 2048
+"""Programs kept compiled in one process; their memory is bounded by this and by limits.py."""
 
 _PREFIX_LENGTH = re.compile(r"0|[1-9][0-9]{0,2}")
 _ADDRESS_CHARACTERS = re.compile(r"[0-9A-Fa-f.:]{2,45}")
@@ -22,7 +26,8 @@ class CompiledRegex(Protocol):
         """The first place where the pattern holds, or None."""
 
 
-class Network(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Network:
     """A network: family 4 or 6, its masked base address, and its number of leading bits."""
 
     family: int
@@ -37,7 +42,7 @@ class Network(NamedTuple):
         return bool(address[1] >> host_bits == self.base >> host_bits)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=COMPILED_REGEXES_MAX)
 def compile_regex(pattern: str, nocase: bool = False) -> CompiledRegex:
     """RE2's program for an unanchored search; ValueError with RE2's own words if there is none.
 
