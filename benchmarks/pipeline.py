@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Message
 
+from benchmarks import latency
 from deploy.flow import Flow
 from deploy.stack import Stack
 
@@ -26,10 +27,64 @@ PASSTHROUGH = {
 }
 """How the pass-through's driver differs from the stack's own."""
 WARM_EVENTS = 5_000
+LATENCY_EVENTS_PER_S = 1_000.0
 
 
 class RecordsDifferError(AssertionError):
     """Not as many records came out as must have, so no rate means anything."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to measure."""
+
+    rounds: int
+    latency_s: float
+    writes: int
+
+
+def bench(
+    stack: Stack, payloads: Sequence[bytes], plan: Plan, progress: Callable[[str], None]
+) -> dict[str, object]:
+    """Rates of both pipelines in turn, latency and freshness of the stack's own.
+
+    Subscriptions are registered already. Rates are medians of `plan.rounds` rounds.
+    """
+    own, other = list[float](), list[float]()
+    for number in range(1, plan.rounds + 1):
+        progress(f"round {number} of {plan.rounds}: matching {len(payloads):,} events")
+        own.append(rate(stack, payloads, _ignore))
+        progress(f"round {number} of {plan.rounds}: passing them through")
+        other.append(passthrough_rate(stack, payloads, _ignore))
+    progress(f"latency at {LATENCY_EVENTS_PER_S:,.0f} events/s for {plan.latency_s:g} s")
+    latencies = latency.notification_latencies(
+        stack.env, payloads, LATENCY_EVENTS_PER_S, plan.latency_s
+    )
+    progress(f"freshness of {plan.writes} writes")
+    fresh = latency.freshness(stack.env, payloads, LATENCY_EVENTS_PER_S, plan.writes)
+    return {
+        "events": len(payloads),
+        "rounds": plan.rounds,
+        "events_per_s": round(statistics.median(own)),
+        "passthrough_events_per_s": round(statistics.median(other)),
+        "ratio": round(statistics.median(own) / statistics.median(other), 3),
+        "ratio_by_round": [round(a / b, 3) for a, b in zip(own, other, strict=True)],
+        "latency_events_per_s": LATENCY_EVENTS_PER_S,
+        "notifications_timed": len(latencies),
+        "latency_p50_ms": _milliseconds(latencies, 0.50),
+        "latency_p99_ms": _milliseconds(latencies, 0.99),
+        "writes": plan.writes,
+        "fresh_barrier_p95_ms": _milliseconds(fresh.barrier_s, 0.95),
+        "fresh_notification_p95_ms": _milliseconds(fresh.notification_s, 0.95),
+    }
+
+
+def _milliseconds(seconds: Sequence[float], share: float) -> float | None:
+    return round(1e3 * quantile(seconds, share), 1) if len(seconds) > 1 else None
+
+
+def _ignore(_: int) -> None:
+    """For whoever does not watch."""
 
 
 def passthrough_rate(
@@ -68,7 +123,7 @@ def rate(
     """Events a second through the running driver, after a short warm-up."""
     counted = _Counter()
     with Flow(stack.env, counted.receive) as flow:
-        flow.run(payloads[:WARM_EVENTS], lambda _: None)
+        flow.run(payloads[:WARM_EVENTS], _ignore)
     counted.records = 0
     with Flow(stack.env, counted.receive) as flow:
         seconds = flow.run(payloads, watch)

@@ -62,7 +62,11 @@ class Publisher:
                 self._producer.poll(0.05)
         self.published += 1
         if self.published % 1_000 == 0:
-            self._producer.poll(0)
+            self.send()
+
+    def send(self) -> None:
+        """Let the client tell of what was delivered; call it now and then."""
+        self._producer.poll(0)
 
     def address(self, row: int) -> tuple[int, int]:
         """Partition and offset of the row-th event published."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -37,11 +38,43 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     match.add_argument("--rounds", type=int, default=ROUNDS, help="figures are medians of these")
     match.add_argument("--json", action="store_true", help="print the figures as JSON")
+    whole = kinds.add_parser("pipeline", help="the whole path against a pass-through of it")
+    whole.add_argument(
+        "--subscriptions", type=int, default=100_000, help="generated ones, beside the 40 written"
+    )
+    whole.add_argument("--events", type=int, default=100_000, help="flights a round")
+    whole.add_argument("--rounds", type=int, default=2, help="rates are medians of these")
+    whole.add_argument("--seconds", type=float, default=30, help="how long latency is measured")
+    whole.add_argument("--writes", type=int, default=200, help="writes for freshness")
+    whole.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one benchmark; 1 if what came out is wrong, whatever the speed."""
-    return _bench_match(arguments)
+    if arguments.rounds < 1:
+        raise UserError("--rounds must be 1 or more")
+    return _bench_match(arguments) if arguments.kind == "match" else _bench_pipeline(arguments)
+
+
+def _bench_pipeline(arguments: argparse.Namespace) -> int:
+    # Kafka's client and Arrow take a second to import, which `bench match` need not wait for.
+    pipeline_command = importlib.import_module("benchmarks.pipeline_run")
+    try:
+        figures: dict[str, object] = pipeline_command.run(
+            arguments.subscriptions,
+            arguments.events,
+            (arguments.rounds, arguments.seconds, arguments.writes),
+            _progress,
+        )
+    except AssertionError as error:
+        print(f"herald: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(figures, indent=2) if arguments.json else _lines(figures))
+    return 0
+
+
+def _lines(figures: dict[str, object]) -> str:
+    return "\n".join(f"{name:<28} {value}" for name, value in figures.items())
 
 
 def _bench_match(arguments: argparse.Namespace) -> int:
@@ -49,8 +82,6 @@ def _bench_match(arguments: argparse.Namespace) -> int:
     payloads = read_lines(arguments.events)
     if not subscriptions or not payloads:
         raise UserError("nothing to measure: the subscriptions and the events both need a line")
-    if arguments.rounds < 1:
-        raise UserError("--rounds must be 1 or more")
     chosen = list(dict.fromkeys(arguments.algorithm or sorted(registry.ALGORITHMS)))
     try:
         figures = matching.bench(subscriptions, payloads, chosen, arguments.rounds, _progress)

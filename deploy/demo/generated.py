@@ -7,10 +7,12 @@ templates are selective enough for about three notifications a flight over the w
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
+
+from deploy.demo.written import WRITTEN
 
 Tree = dict[str, Any]
 Row = dict[str, Any]
@@ -152,3 +154,11 @@ def generate(table: pa.Table, count: int, seed: int = SEED) -> Iterator[tuple[st
         while any(row[name] is None for name in needed):
             row = rng.choice(rows)
         yield f"g{number:06d}", template(row, rng)
+
+
+def forms(drawn: Iterable[tuple[str, Tree]]) -> Iterator[dict[str, Any]]:
+    """The written and these generated subscriptions as REST takes them."""
+    for one in WRITTEN:
+        yield {"id": one.id, "expr": one.expr, "labels": {"title": one.title}}
+    for name, tree in drawn:
+        yield {"id": name, "filter": tree}

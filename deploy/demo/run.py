@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,13 +50,6 @@ class Script:
     generated: list[tuple[str, dict[str, Any]]]
     sampled: list[int]
 
-    def forms(self) -> Iterator[dict[str, Any]]:
-        """Every subscription as REST takes it."""
-        for one in WRITTEN:
-            yield {"id": one.id, "expr": one.expr, "labels": {"title": one.title}}
-        for name, tree in self.generated:
-            yield {"id": name, "filter": tree}
-
 
 def prepare(screen: Screen, quick: bool) -> Script:
     """Read the flights and draw the subscriptions around them."""
@@ -78,7 +70,7 @@ def register(screen: Screen, script: Script, base_url: str) -> int:
     step = screen.step(f"registering {total:,} subscriptions over REST", total)
     registrar = Registrar(base_url)
     try:
-        for accepted in registrar.register(script.forms()):
+        for accepted in registrar.register(generated.forms(script.generated)):
             step.at(accepted)
         step.done()
         step = screen.step("waiting until every query holds them", 1)
