@@ -105,8 +105,8 @@ def translate(error: RedisError, address: str, *, writing: bool) -> StoreError:
     if isinstance(error, (AuthenticationError, NoPermissionError)) or word == "NOAUTH":
         return StoreIncompatible(
             f"The store at {address} refuses this user: {text}.",
-            "Put user and password into HERALD_STORE_URL; the user needs the commands and keys "
-            "that docs/operations.md lists.",
+            "Put user and password into HERALD_STORE_URL; the user needs all commands on the keys "
+            "of the namespace, and FUNCTION, INFO and WAITAOF.",
         )
     if isinstance(error, BusyLoadingError):
         return StoreUnavailable(f"The store at {address} is still loading its data.")

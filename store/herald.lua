@@ -83,15 +83,17 @@ local function look_up(seen, operation)
   return seen[place], place
 end
 
-local OPERATION_ARGS = 8
+local OPERATION_ARGS = 4
 
 local function read_operations(keys, args, first)
   local operations = {}
   for at = first, #args, OPERATION_ARGS do
+    local kind, bucket, records, used, expected =
+      string.match(args[at], '^(%a) (%d+) (%d+) (%d+) (.*)$')
     operations[#operations + 1] = {
-      kind = args[at], tenant = args[at + 1], id = args[at + 2], bucket = args[at + 3],
-      records_key = keys[tonumber(args[at + 4])], used_key = keys[tonumber(args[at + 5])],
-      expected = args[at + 6], content = args[at + 7],
+      kind = kind, bucket = bucket, records_key = keys[tonumber(records)],
+      used_key = keys[tonumber(used)], expected = expected,
+      tenant = args[at + 1], id = args[at + 2], content = args[at + 3],
     }
   end
   return operations
@@ -160,7 +162,8 @@ end
 
 -- KEYS  epoch, log, counts, the idempotency slots, then each records and used key once
 -- ARGV  lineage of this write, number of slots, idempotency field or '', fingerprint, slot bytes
---       allowed, then eight for each operation (see read_operations)
+--       allowed, then for each operation "<p or d> <bucket> <number of its records key> <number of
+--       its used key> <expected>", tenant, id, content
 -- Gives {outcome, reply}: 'written', 'replayed', 'mismatch' or 'full'.
 local function write(keys, args)
   local now = now_ms()

@@ -12,9 +12,10 @@ three numbers, so they need no second trip and no client's clock.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -140,15 +141,10 @@ def decode_stored(tenant: str, subscription_id: str, stored: bytes) -> Subscript
     """A record from its stored form and from where it lay."""
     try:
         revision, created, age, content = stored.split(b" ", 3)
-        created_ms = int(created)
-        return _record(
-            tenant,
-            subscription_id,
-            _decode(content),
-            int(revision),
-            format_ms(created_ms),
-            format_ms(created_ms + int(age)),
-        )
+        created_at = format_ms(int(created))
+        updated_at = created_at if age == b"0" else format_ms(int(created) + int(age))
+        fields = _decode(content)
+        return _record(tenant, subscription_id, fields, int(revision), created_at, updated_at)
     except (ValueError, KeyError) as error:
         raise StoreDamaged(
             f"Subscription {subscription_id!r} of {tenant!r} is damaged in the store: {error}.",
@@ -157,11 +153,16 @@ def decode_stored(tenant: str, subscription_id: str, stored: bytes) -> Subscript
 
 
 def accepted(
-    record: SubscriptionRecord, revision: int, created_ms: int, updated_ms: int
+    record: SubscriptionRecord,
+    subscription_id: str,
+    revision: int,
+    created_ms: int,
+    updated_ms: int,
 ) -> SubscriptionRecord:
-    """The record that was written, with what the server set."""
+    """The record that was written, under the id it got, with what the server set."""
     return replace(
         record,
+        id=subscription_id,
         revision=revision,
         epoch=revision,
         created_at=format_ms(created_ms),
@@ -169,13 +170,15 @@ def accepted(
     )
 
 
-_EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_START = datetime(1970, 1, 1)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def format_ms(milliseconds: int) -> str:
     """RFC 3339 in UTC with milliseconds, e.g. 2026-01-31T09:00:00.250Z."""
+    # Not strftime, which takes five times as long: scans format two of these a record.
     moment = _EPOCH_START + timedelta(milliseconds=milliseconds)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+    return moment.isoformat(timespec="milliseconds") + "Z"
 
 
 def check_name(what: str, name: str) -> str:
@@ -188,7 +191,7 @@ def check_name(what: str, name: str) -> str:
         raise InvalidName(
             f"The {what} has {length} bytes of UTF-8; 1 to {NAME_BYTES_MAX} are allowed."
         )
-    if any(character < " " or character == "\x7f" for character in name):
+    if _CONTROL.search(name):
         raise InvalidName(f"The {what} {name!r} holds a control character.")
     return name
 
@@ -227,7 +230,7 @@ def _record(
         priority=fields.get("priority", 0),
         expires_at=fields.get("expires_at"),
         consumer_key=fields.get("consumer_key"),
-        mode=Mode(fields.get("mode", Mode.THIN)),
+        mode=Mode(fields["mode"]) if "mode" in fields else Mode.THIN,
         revision=revision,
         epoch=revision,
         created_at=created_at,

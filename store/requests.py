@@ -7,7 +7,6 @@ line `<status letter> <revision> <created ms> <updated ms> <id>` for each operat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from store.base import (
     ABSENT,
@@ -95,8 +94,9 @@ def _read_outcome(line: str, operation: Operation) -> Outcome:
         return Outcome(status, subscription_id)
     if status in (Status.CREATED, Status.REPLACED) and isinstance(operation, Put):
         # On a replay the caller may have made up a new id for the request: the first one counts.
-        written = replace(operation.record, id=subscription_id)
-        record = accepted(written, int(revision), int(created_ms), int(updated_ms))
+        record = accepted(
+            operation.record, subscription_id, int(revision), int(created_ms), int(updated_ms)
+        )
         return Outcome(status, subscription_id, int(revision), record)
     return Outcome(status, subscription_id, int(revision))
 

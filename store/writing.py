@@ -70,8 +70,9 @@ class Writer:
             records = numbers.setdefault(self._keys.records(tenant, bucket), len(numbers) + 1)
             used = numbers.setdefault(self._keys.used(tenant), len(numbers) + 1)
             kind = "p" if isinstance(operation, Put) else "d"
-            arguments += [kind, tenant, subscription_id, bucket, records, used]
-            arguments += [expected_text(operation.expected), content]
+            expected = expected_text(operation.expected)
+            arguments.append(f"{kind} {bucket} {records} {used} {expected}")
+            arguments += [tenant, subscription_id, content]
         return list(numbers), arguments
 
     def _call_durably(
