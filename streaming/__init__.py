@@ -1,0 +1,17 @@
+"""The pipeline: events from Kafka, matched at one epoch a micro-batch, notifications to Kafka.
+
+A batch passes, in this order:
+
+    job        wires everything; one foreachBatch callback is the whole batch
+    pins       driver    fixes the epoch and the time of the batch, for every replay too
+    source     Spark     reads the batch's records from the events topic
+    decode     worker    records -> events and dead letters
+    refresh    worker    the index at exactly the pinned epoch (snapshots + changes)
+    match      worker    events -> matches
+    notify     worker    matches -> notifications
+    packing    worker -> driver   few large rows instead of many small ones
+    sink       driver    one Kafka transaction: notifications, dead letters, source offsets
+
+Beside it, in the driver: `tail` follows the subscription log and keeps it in `changes` for the
+workers, `snapshots` is the process that builds snapshots, `ready` serves /readyz and /metrics.
+"""

@@ -1,0 +1,187 @@
+"""Changes: the part of the subscription log that the driver has read, as files for the workers.
+
+The driver pins only epochs it has read, and writes what it read here first. So a worker on the
+driver's host reaches every pinned epoch without the store, and a store that is away stops nobody;
+a worker elsewhere reads the store itself (docs/adr/0002).
+
+    changes-<epoch>.jsonl    the entries after that epoch, one a line, up to the next file's epoch
+
+    {"epoch":7,"lineage":"…","changes":[{"put":{record}},{"delete":[tenant,id]}]}
+
+Only one process appends. A reader takes complete lines; a torn last line is one still being
+written, or the last words of a killed driver, which the next one cuts off.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO
+
+import orjson
+
+from store.base import Change, DeleteChange, LogEntry, PutChange
+from store.records import SubscriptionRecord
+
+PREFIX = "changes-"
+SUFFIX = ".jsonl"
+
+
+class ChangesMissing(Exception):
+    """The files do not hold the entries asked for."""
+
+
+def encode_entry(entry: LogEntry) -> bytes:
+    """An entry as a line."""
+    changes = b",".join(
+        b'{"put":%b}' % change.record.to_bytes()
+        if isinstance(change, PutChange)
+        else b'{"delete":%b}' % orjson.dumps([change.tenant, change.id])
+        for change in entry.changes
+    )
+    lineage = orjson.dumps(entry.lineage)
+    return b'{"epoch":%d,"lineage":%b,"changes":[%b]}\n' % (entry.epoch, lineage, changes)
+
+
+def decode_entry(line: bytes) -> LogEntry:
+    """The inverse of `encode_entry`."""
+    fields = orjson.loads(line)
+    changes: list[Change] = []
+    for change in fields["changes"]:
+        if "put" in change:
+            record = SubscriptionRecord.from_bytes(orjson.dumps(change["put"]))
+            changes.append(PutChange(record))
+        else:
+            changes.append(DeleteChange(*change["delete"]))
+    return LogEntry(fields["epoch"], tuple(changes), fields["lineage"])
+
+
+def files_of(folder: Path) -> list[tuple[int, Path]]:
+    """The files with the epoch each begins after, ascending."""
+    found = []
+    for path in folder.glob(f"{PREFIX}*{SUFFIX}"):
+        epoch = path.name[len(PREFIX) : -len(SUFFIX)]
+        if epoch.isdigit():
+            found.append((int(epoch), path))
+    return sorted(found)
+
+
+class ChangesWriter:
+    """The driver's end: appends entries in order.
+
+    epoch, lineage   of the last entry written, from which the log is to be read on.
+    """
+
+    def __init__(self, folder: Path, epoch: int, lineage: str) -> None:
+        """Begin a file after an epoch, or go on with the files that are there and reach it."""
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.epoch, self.lineage = epoch, lineage
+        self._file = self._open_file(epoch)
+
+    @classmethod
+    def resume(cls, folder: Path) -> ChangesWriter | None:
+        """Go on after a restart where the files end; None when there is none to go on with."""
+        files = files_of(folder)
+        if not files:
+            return None
+        _, path = files[-1]
+        last = None
+        keep_bytes = 0
+        for line in path.read_bytes().splitlines(keepends=True):
+            if not line.endswith(b"\n"):
+                break
+            last, keep_bytes = line, keep_bytes + len(line)
+        os.truncate(path, keep_bytes)
+        if last is None:
+            return None
+        entry = decode_entry(last)
+        writer = cls.__new__(cls)
+        writer._folder, writer.epoch, writer.lineage = folder, entry.epoch, entry.lineage
+        writer._file = path.open("ab")
+        return writer
+
+    def append(self, entries: list[LogEntry]) -> None:
+        """Write entries; they are visible to workers when this returns."""
+        for entry in entries:
+            if entry.epoch != self.epoch + 1:
+                raise ChangesMissing(f"epoch {entry.epoch} cannot follow {self.epoch}")
+            self._file.write(encode_entry(entry))
+            self.epoch, self.lineage = entry.epoch, entry.lineage
+        self._file.flush()
+
+    def rotate(self, oldest_needed: int) -> None:
+        """Begin a new file, and drop those with nothing after the epoch given."""
+        self._file.close()
+        self._file = self._open_file(self.epoch)
+        files = files_of(self._folder)
+        for (_, path), (next_start, _) in pairwise(files):
+            if next_start <= oldest_needed:
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Leave the files to the next driver."""
+        self._file.close()
+
+    def _open_file(self, epoch: int) -> BinaryIO:
+        return (self._folder / f"{PREFIX}{epoch:020d}{SUFFIX}").open("ab")
+
+
+class ChangesReader:
+    """A worker's end: remembers where it is, since it asks for the next entries at every batch."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._epoch = -1
+        self._path: Path | None = None
+        self._position = 0
+
+    def read(self, after: int, upto: int) -> Iterator[LogEntry]:
+        """The entries after one epoch up to another; ChangesMissing when some are not there."""
+        if after != self._epoch or self._path is None:
+            self._seek(after)
+        reached = after
+        while reached < upto:
+            advanced = False
+            for entry in self._lines():
+                if entry.epoch <= reached:
+                    continue
+                if entry.epoch != reached + 1:
+                    break
+                reached, advanced = entry.epoch, True
+                yield entry
+                if reached == upto:
+                    break
+            if reached < upto and not advanced and not self._next_file(reached):
+                self._path = None
+                raise ChangesMissing(f"{self._folder} holds nothing after epoch {reached}")
+        self._epoch = reached
+
+    def _lines(self) -> Iterator[LogEntry]:
+        assert self._path is not None, "a file was chosen"
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._position)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        return
+                    self._position += len(line)
+                    yield decode_entry(line)
+        except FileNotFoundError:
+            return
+
+    def _seek(self, after: int) -> None:
+        starts = [(start, path) for start, path in files_of(self._folder) if start <= after]
+        if not starts:
+            raise ChangesMissing(f"{self._folder} holds nothing before epoch {after}")
+        self._path, self._position = starts[-1][1], 0
+
+    def _next_file(self, reached: int) -> bool:
+        """Go on in the file that begins after `reached`; False when that is where we are."""
+        for start, path in files_of(self._folder):
+            if start == reached and path != self._path:
+                self._path, self._position = path, 0
+                return True
+        return False

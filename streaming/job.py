@@ -1,0 +1,225 @@
+"""Job: wires the parts, runs the query until it is told to stop, and says why it ended."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+import time
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import orjson
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from index.registry import get
+from store import StoreSettings, open_store
+from store.errors import StoreError
+from streaming.batch import BatchRunner, PartitionFunction, Stopped
+from streaming.match import MatchRequest, match_partition
+from streaming.metrics import Metrics
+from streaming.packing import PACKED_DDL
+from streaming.passthrough import pass_partition
+from streaming.pins import PinError, PinLog, instant_now
+from streaming.progress import ProgressLine
+from streaming.ready import Ready, serve
+from streaming.refresh import IndexOptions
+from streaming.settings import StreamingSettings
+from streaming.sink import Fenced, Sink, open_sink
+from streaming.snapshot_files import updatable
+from streaming.source import (
+    SourceError,
+    ensure_topics,
+    open_session,
+    read_events,
+    record_bytes_max,
+    refuse_lost_topics,
+)
+from streaming.tail import Tail
+from streaming.warm import warm_partition
+
+CODE_STOPPED, CODE_FAILED, CODE_REFUSED, CODE_FENCED = 0, 1, 2, 3
+STOP_SECONDS_MAX = 15.0
+RECORDED_SECONDS_MAX = 1.0
+"""Wait for Spark to record the last batch; else it is replayed, which changes nothing."""
+
+_log = logging.getLogger("streaming")
+
+
+class Job:
+    """One streaming query in this process."""
+
+    def __init__(self, settings: StreamingSettings) -> None:
+        self._settings = settings
+        self._ready = Ready()
+        self._metrics = Metrics()
+        self._stop = threading.Event()
+        self._pins = PinLog(settings.checkpoint_dir, settings.batches_retained)
+
+    def run(self) -> int:
+        """Run until SIGTERM or SIGINT, or until something ends it; returns the exit code."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        settings = self._settings
+        if settings.metrics_port:
+            serve(settings.metrics_host, settings.metrics_port, self._ready, self._metrics)
+        try:
+            return self._run()
+        except (SourceError, PinError, TypeError, LookupError) as error:
+            _log.error("%s", error)
+            return CODE_REFUSED
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._stop.set()
+
+    def _run(self) -> int:
+        settings = self._settings
+        updatable(get(settings.algorithm))
+        self._ready.waiting_for = "Kafka and its topics"
+        ensure_topics(settings)
+        sink = open_sink(settings)
+        refuse_lost_topics(settings, sink.committed)
+        self._ready.waiting_for = "Spark"
+        session = open_session(settings)
+        with open_store(StoreSettings(url=settings.store_url)) as store:
+            template = self._template()
+            runner: BatchRunner
+            tail = Tail(store, settings, self._metrics, lambda: runner.oldest_pin())
+            runner = BatchRunner(
+                template,
+                self._function(),
+                lambda: tail.head,
+                self._pins,
+                sink,
+                self._metrics,
+                settings.checkpoint_dir,
+            )
+            self._ready.waiting_for = "the subscription store"
+            if not self._start_tail(tail):
+                return CODE_STOPPED
+            try:
+                self._ready.waiting_for = "the index in every worker"
+                self._warm(session, template, tail)
+                return self._stream(session, runner, sink)
+            finally:
+                tail.stop()
+                sink.close()
+                session.stop()
+
+    def _start_tail(self, tail: Tail) -> bool:
+        """Wait for the store if nothing here can stand in for it; False when told to stop."""
+        while not self._stop.is_set():
+            try:
+                tail.start()
+                return True
+            except StoreError as error:
+                self._metrics.store_up.set(0)
+                _log.error("waiting for the subscription store: %s", error)
+                self._stop.wait(2)
+        return False
+
+    def _template(self) -> MatchRequest:
+        settings = self._settings
+        notification_max = record_bytes_max(settings, settings.notifications_topic)
+        return MatchRequest(
+            IndexOptions(settings.algorithm, str(settings.snapshot_dir.absolute())),
+            epoch=0,
+            lineage="",
+            now=instant_now(0),
+            hops_max=settings.hops_max,
+            lift_data=settings.lift_data,
+            notification_bytes_max=min(settings.notification_bytes_max, notification_max - 10_000),
+            dead_letter_bytes_max=record_bytes_max(settings, settings.dead_letters_topic),
+        )
+
+    def _function(self) -> PartitionFunction:
+        return pass_partition if self._settings.matcher == "passthrough" else match_partition
+
+    def _warm(self, session: SparkSession, template: MatchRequest, tail: Tail) -> None:
+        """A job as wide as the machine, before the first event."""
+        if self._settings.matcher == "passthrough":
+            return
+        head = tail.head
+        request = MatchRequest(
+            template.index, head.epoch, head.lineage, instant_now(time.time_ns())
+        )
+        width = session.sparkContext.defaultParallelism
+        session.range(0, width, numPartitions=width).mapInArrow(
+            partial(warm_partition, request), PACKED_DDL
+        ).toArrow()
+
+    def _stream(self, session: SparkSession, runner: BatchRunner, sink: Sink) -> int:
+        settings = self._settings
+        events = read_events(session, settings, sink.committed)
+        writer = events.writeStream.queryName(settings.query_name).foreachBatch(runner)
+        query = (
+            writer.option("checkpointLocation", str(settings.checkpoint_dir.absolute()))
+            .trigger(processingTime=f"{settings.trigger_ms} milliseconds")
+            .start()
+        )
+        self._ready.waiting_for = ""
+        _log.info("query %s is matching %s", settings.query_name, settings.events_topic)
+        line = ProgressLine()
+        try:
+            while not self._stop.is_set():
+                if query.awaitTermination(1):
+                    break
+                line.show(runner.totals)
+                self._show_lag(query)
+        except StreamingQueryException as error:
+            return self._why_ended(runner, error)
+        finally:
+            line.end()
+            self._ready.waiting_for = "the end"
+        self._stop_query(query, runner)
+        return CODE_STOPPED
+
+    def _stop_query(self, query: Any, runner: BatchRunner) -> None:
+        """Let the running batch end, wait until Spark has recorded it, then stop."""
+        if not runner.stop(STOP_SECONDS_MAX):
+            _log.warning("the running batch takes too long to wait for; it will be replayed")
+        deadline = time.monotonic() + RECORDED_SECONDS_MAX
+        while time.monotonic() < deadline and not runner.parked.wait(0.02):
+            if not query.status["isTriggerActive"]:
+                break
+        try:
+            query.stop()
+        except StreamingQueryException as error:
+            if not isinstance(runner.failure, Stopped):
+                _log.warning("%s", error)
+
+    def _why_ended(self, runner: BatchRunner, error: StreamingQueryException) -> int:
+        failure = runner.failure
+        if isinstance(failure, Fenced):
+            _log.error("%s", failure)
+            return CODE_FENCED
+        _log.error("the query ended: %s", failure or error)
+        return CODE_FAILED
+
+    def _show_lag(self, query: Any) -> None:
+        """Consumer lag from Spark's own last report."""
+        progress = query.lastProgress
+        if progress is None or not progress.sources:
+            return
+        source = progress.sources[0]
+        if not source.latestOffset or not source.endOffset:
+            return
+        latest, end = orjson.loads(source.latestOffset), orjson.loads(source.endOffset)
+        for topic, partitions in latest.items():
+            for partition, offset in partitions.items():
+                lag = offset - end.get(topic, {}).get(partition, 0)
+                self._metrics.consumer_lag.labels(topic, partition).set(max(0, lag))
+
+
+def main(settings: StreamingSettings) -> int:
+    """Set up logging and run."""
+    logging.basicConfig(
+        level=settings.log_level,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    return Job(settings).run()

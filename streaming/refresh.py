@@ -1,0 +1,217 @@
+"""Refresh: the index of one worker process, brought to exactly the epoch a batch is pinned to.
+
+    snapshot file (mapped, shared by all workers of the host) + changes after it = any newer epoch
+
+Every row of the index has the epochs it was born and died at, so one index serves a batch and the
+replay of an earlier one alike. A snapshot that is damaged is passed over for an older one and more
+changes; when nothing reaches the epoch, the task fails and is tried again: never does a worker
+match at another epoch, or against nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from index.columns import Matches
+from index.events import Events
+from index.model import Instant, Subscription
+from index.registry import get
+from index.snapshot import SnapshotError
+from index.updatable import Updatable
+from index.vocabulary import Vocabulary
+from store.base import LogEntry, PutChange
+from store.records import SubscriptionRecord
+from streaming.changes import ChangesMissing, ChangesReader
+from streaming.snapshot_files import (
+    SnapshotFile,
+    find_snapshots,
+    open_index,
+    save_index,
+    updatable,
+)
+from streaming.target import Target, decode_target, index_id, subscription_of
+
+CHANGES_MAX = 50_000
+"""A newer snapshot is opened rather than so many changes carried along."""
+TARGETS_REMEMBERED_MAX = 500_000
+
+_log = logging.getLogger(__name__)
+
+
+class RefreshError(Exception):
+    """The pinned epoch cannot be reached here."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """Which index a worker keeps, and where it comes from."""
+
+    algorithm: str
+    folder: str
+
+
+class LiveIndex:
+    """One process's index.
+
+    epoch, lineage   what it has applied; a batch may ask for it or for an older epoch it still has.
+    base_epoch       of the snapshot it stands on; 0: none.
+    """
+
+    def __init__(self, options: IndexOptions) -> None:
+        self._options = options
+        self._folder = Path(options.folder)
+        self._index: Updatable | None = None
+        self._reader = ChangesReader(self._folder)
+        self._targets: dict[int, Target] = {}
+        self._unreadable: set[str] = set()
+        self._change_count = 0
+        self.epoch, self.base_epoch, self.lineage = 0, 0, ""
+        self.reload_count = 0
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Events must be decoded with it, after `reach`."""
+        return self._loaded.vocabulary
+
+    def reach(self, epoch: int, lineage: str) -> None:
+        """Be able to match at this epoch of this history; RefreshError if that is impossible."""
+        if self._index is None or not self._advance(epoch, lineage):
+            self._reload(epoch, lineage)
+
+    def match(self, events: Events, now: Instant, epoch: int) -> Matches:
+        """Rows of the subscriptions that matched as of an epoch that `reach` made reachable."""
+        return self._loaded.match(events, now, epoch)
+
+    def targets(self, matches: Matches, now: Instant) -> Callable[[int], Target | None]:
+        """A look-up for the rows of these matches; None for a subscription that has expired."""
+        known = self._targets
+        if len(known) > TARGETS_REMEMBERED_MAX:
+            known.clear()
+        missing = sorted(set(matches.row.tolist()).difference(known))
+        attachments = self._loaded.attachments_of(missing)
+        known.update(zip(missing, map(decode_target, attachments), strict=True))
+
+        def find(row: int) -> Target | None:
+            target = known[row]
+            return None if target.expires is not None and target.has_expired(now) else target
+
+        return find
+
+    def facts(self) -> dict[str, int | float | str]:
+        """What metrics tell of this index, by process."""
+        counted = self._loaded.stats()
+        return {
+            "executor": f"{os.uname().nodename}-{os.getpid()}",
+            "epoch": self.epoch,
+            "base_epoch": self.base_epoch,
+            "reload_count": self.reload_count,
+            "unreadable_count": len(self._unreadable),
+            **{name: value for name, value in counted.items() if isinstance(value, int | float)},
+        }
+
+    def adopt(self, index: Updatable, epoch: int, lineage: str) -> None:
+        """Go on from an index at an epoch."""
+        self._index = index
+        self._targets.clear()
+        self._unreadable.clear()
+        self._change_count = 0
+        self.epoch = self.base_epoch = epoch
+        self.lineage = lineage
+
+    def apply(self, entries: Iterable[LogEntry]) -> None:
+        """Apply entries in order; after an exception the index is loaded anew."""
+        index, self._index = self._loaded, None
+        for entry in entries:
+            added: list[Subscription] = []
+            for change in entry.changes:
+                name = index_id(change.tenant, change.id)
+                self._unreadable.discard(name)
+                subscription = None
+                if isinstance(change, PutChange):
+                    subscription = read_record(change.record)
+                    if subscription is None and change.record.enabled:
+                        self._unreadable.add(name)
+                if subscription is None:
+                    index.remove(name, entry.epoch)
+                else:
+                    added.append(subscription)
+            if added:
+                index.add_all(added, entry.epoch)
+            self.epoch, self.lineage = entry.epoch, entry.lineage
+            self._change_count += len(entry.changes)
+        self._index = index
+
+    def save(self) -> SnapshotFile:
+        """Publish the index as a snapshot."""
+        return save_index(self._folder, self._loaded, self.epoch, self.lineage)
+
+    @property
+    def _loaded(self) -> Updatable:
+        if self._index is None:
+            raise RefreshError("the index was asked before it was loaded")
+        return self._index
+
+    def _advance(self, epoch: int, lineage: str) -> bool:
+        """Apply the changes up to an epoch; False when this index cannot get there."""
+        if epoch < self.epoch:
+            return epoch >= self._loaded.oldest_version
+        if epoch > self.epoch:
+            if self._change_count >= CHANGES_MAX and self._newer_snapshot(epoch):
+                return False
+            try:
+                self.apply(self._reader.read(self.epoch, epoch))
+            except ChangesMissing as error:
+                _log.info("the changes do not reach epoch %d: %s", epoch, error)
+                return False
+        return self.lineage == lineage
+
+    def _newer_snapshot(self, epoch: int) -> bool:
+        return any(self.base_epoch < found.epoch <= epoch for found in find_snapshots(self._folder))
+
+    def _reload(self, epoch: int, lineage: str) -> None:
+        """Begin again from the newest snapshot that leads to the epoch; else from an older one."""
+        self.reload_count += 1
+        algorithm = updatable(get(self._options.algorithm))
+        problems = []
+        candidates = [found for found in find_snapshots(self._folder) if found.epoch <= epoch]
+        for found in reversed(candidates):
+            try:
+                self.adopt(*open_index(found, algorithm))
+                if self._advance(epoch, lineage):
+                    return
+                problems.append(f"{found.path.name} does not lead there")
+            except (SnapshotError, OSError) as error:
+                _log.error("%s", error)
+                problems.append(str(error))
+        self.adopt(algorithm.build([]), 0, "")
+        if self._advance(epoch, lineage):
+            return
+        self._index = None
+        raise RefreshError(
+            f"epoch {epoch} cannot be reached from {self._folder}: "
+            f"{'; '.join(problems) or 'it holds no snapshot at or before it'}. The folder must be "
+            "the driver's own or shared with it."
+        )
+
+
+def read_record(record: SubscriptionRecord) -> Subscription | None:
+    """A record as the index takes it; None when it is disabled, or written for a later version.
+
+    One that cannot be read must not stop the others, and must not match everything either.
+    """
+    try:
+        return subscription_of(record)
+    except ValueError as error:  # FilterError, or an instant that is none
+        _log.error("%s: subscription %s is left out: %s", record.tenant, record.id, error)
+        return None
+
+
+@cache
+def live_index(options: IndexOptions) -> LiveIndex:
+    """The one index of this process."""
+    return LiveIndex(options)

@@ -1,0 +1,249 @@
+"""Sink: a batch's records into Kafka, all or none, with the offsets of the events they come from.
+
+exactly_once   notifications, dead letters and source offsets are one transaction. The transactional
+               id is the query's name, so a new driver fences an older one, and after a restart the
+               committed offsets tell which events have been told of already.
+at_least_once  an idempotent producer, flushed; then the offsets are committed for whoever measures
+               lag. A replay repeats records, with the same ids.
+
+After any error of a transaction the producer is thrown away and the batch is written again with a
+new one, which first finds out what became of the old transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+
+from streaming.notify import HEADERS
+from streaming.packing import Output
+from streaming.pins import Offsets
+from streaming.settings import StreamingSettings
+from streaming.source import partitions_of, record_bytes_max, topic_partitions
+
+TIMEOUT_S = 30.0
+POLL_RECORDS = 10_000
+"""Records between two polls, which free what has been delivered."""
+QUEUE_RECORDS = 500_000
+FENCED_CODES = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
+
+_log = logging.getLogger(__name__)
+
+
+class Fenced(Exception):
+    """Another driver with this query name has taken over; this one must end."""
+
+
+class SinkFailed(Exception):
+    """A batch could not be written in the allowed attempts."""
+
+
+class Sink(ABC):
+    """Writes batches; `committed` are the offsets after the events that need no telling again."""
+
+    def __init__(self, settings: StreamingSettings) -> None:
+        self._settings = settings
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": settings.kafka_bootstrap,
+                "group.id": settings.query_name,
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
+        topics = (settings.notifications_topic, settings.dead_letters_topic)
+        self._record_bytes_max = max(record_bytes_max(settings, topic) for topic in topics)
+        self.committed: Offsets = {}
+        self._producer: Any = None
+        self._failed: list[str] = []
+
+    def open(self) -> None:
+        """Make a producer and find out where its predecessors ended."""
+        self._producer = self._new_producer()
+        self.committed = self._read_committed()
+
+    def write(self, batch: Iterable[Output], end: Offsets) -> None:
+        """Write a batch, retrying with a new producer; SinkFailed or Fenced when that is no use."""
+        outputs = list(batch)
+        for attempt in range(1, self._settings.produce_attempts_max + 1):
+            began = time.monotonic()
+            try:
+                if self._producer is None:
+                    self.open()
+                    if self.covers(end):
+                        return  # the transaction whose fate was unknown had been committed
+                self._attempt(outputs, end)
+                self.committed = _newer(self.committed, end)
+                return
+            except KafkaException as error:
+                self._discard(error, began)
+                _log.warning(
+                    "writing the batch failed (attempt %d of %d): %s",
+                    attempt,
+                    self._settings.produce_attempts_max,
+                    error,
+                )
+                time.sleep(min(0.1 * 2**attempt, 5.0))
+        raise SinkFailed(
+            f"the batch could not be written to {self._settings.kafka_bootstrap} in "
+            f"{self._settings.produce_attempts_max} attempts; nothing of it is visible, it is "
+            "replayed after a restart."
+        )
+
+    skips_committed: bool
+    """Whether a replay leaves out events before the committed offsets."""
+
+    @abstractmethod
+    def covers(self, end: Offsets) -> bool:
+        """Whether everything before these offsets is known to be written."""
+
+    def close(self) -> None:
+        """Leave the group; a producer needs no farewell."""
+        self._producer = None
+        self._consumer.close()
+
+    @abstractmethod
+    def _new_producer(self) -> Any: ...
+
+    @abstractmethod
+    def _attempt(self, outputs: list[Output], end: Offsets) -> None: ...
+
+    def _discard(self, error: KafkaException, began: float) -> None:
+        self._producer = None
+        # A driver that slept over its own timeout is told the same as one that was replaced.
+        slept = time.monotonic() - began > self._settings.transaction_timeout_ms / 1000
+        if error.args[0].name() in FENCED_CODES and not slept:
+            raise Fenced(
+                f"another driver with HERALD_QUERY_NAME={self._settings.query_name} has taken "
+                "over; stop one of them, or give it another name and checkpoint."
+            ) from error
+
+    def _producer_options(self) -> dict[str, object]:
+        return {
+            "bootstrap.servers": self._settings.kafka_bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "batch.size": 1_000_000,
+            "batch.num.messages": 50_000,
+            "compression.type": "lz4",
+            "message.max.bytes": self._record_bytes_max,
+            "queue.buffering.max.messages": QUEUE_RECORDS,
+            "queue.buffering.max.kbytes": 256 * 1024,
+            "log_level": 0,
+        }
+
+    def _read_committed(self) -> Offsets:
+        counts = partitions_of(self._settings)
+        wanted = topic_partitions(
+            {topic: dict.fromkeys(range(count), 0) for topic, count in counts.items()}
+        )
+        offsets: Offsets = {}
+        for found in self._consumer.committed(wanted, timeout=TIMEOUT_S):
+            if found.error is not None:
+                raise KafkaException(found.error)
+            if found.offset >= 0:
+                offsets.setdefault(found.topic, {})[found.partition] = found.offset
+        return offsets
+
+    def _produce(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            self._produce_notifications(output)
+            for letter in output.dead_letters:
+                self._enqueue(
+                    self._settings.dead_letters_topic, letter.value, letter.key, letter.headers
+                )
+
+    def _produce_notifications(self, output: Output) -> None:
+        topic, enqueue = self._settings.notifications_topic, self._enqueue
+        columns = (output.keys, output.values, output.ids, output.kinds)
+        for row, (key, value, name, kind) in enumerate(zip(*columns, strict=True)):
+            enqueue(topic, value, key, [*HEADERS[kind], ("ce_id", name)])
+            if row % POLL_RECORDS == 0:
+                self._producer.poll(0)
+
+    def _enqueue(
+        self, topic: str, value: bytes | None, key: bytes | None, headers: list[Any]
+    ) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, value, key, headers=headers)
+                return
+            except BufferError:  # the queue is full: wait until some of it is delivered
+                self._producer.poll(0.1)
+
+    def _note_delivery(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._failed.append(str(error))
+
+
+class TransactionalSink(Sink):
+    """exactly_once."""
+
+    skips_committed = True
+
+    def covers(self, end: Offsets) -> bool:
+        """Whether the committed offsets reach these."""
+        return all(
+            self.committed.get(topic, {}).get(partition, -1) >= offset
+            for topic, partitions in end.items()
+            for partition, offset in partitions.items()
+        )
+
+    def _new_producer(self) -> Any:
+        options = self._producer_options() | {
+            "transactional.id": self._settings.query_name,
+            "transaction.timeout.ms": self._settings.transaction_timeout_ms,
+        }
+        producer = Producer(options)
+        producer.init_transactions(TIMEOUT_S)
+        return producer
+
+    def _attempt(self, outputs: list[Output], end: Offsets) -> None:
+        self._producer.begin_transaction()
+        self._produce(outputs)
+        self._producer.send_offsets_to_transaction(
+            topic_partitions(end), self._consumer.consumer_group_metadata(), TIMEOUT_S
+        )
+        self._producer.commit_transaction(TIMEOUT_S)
+
+
+class IdempotentSink(Sink):
+    """at_least_once."""
+
+    skips_committed = False
+
+    def covers(self, end: Offsets) -> bool:
+        """Never: a batch whose fate is unknown is written again."""
+        return False
+
+    def _new_producer(self) -> Any:
+        return Producer(self._producer_options() | {"on_delivery": self._note_delivery})
+
+    def _attempt(self, outputs: list[Output], end: Offsets) -> None:
+        self._failed.clear()
+        self._produce(outputs)
+        waiting = self._producer.flush(TIMEOUT_S)
+        if waiting or self._failed:
+            reason = self._failed[0] if self._failed else f"{waiting} records were not delivered"
+            raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT, reason))
+        self._consumer.commit(offsets=topic_partitions(end), asynchronous=True)
+
+
+def open_sink(settings: StreamingSettings) -> Sink:
+    """The sink of the chosen delivery, ready to write."""
+    sink = TransactionalSink(settings) if settings.exactly_once else IdempotentSink(settings)
+    sink.open()
+    return sink
+
+
+def _newer(committed: Offsets, end: Offsets) -> Offsets:
+    """Committed offsets after a batch; partitions it had no part in keep theirs."""
+    return {
+        topic: {**committed.get(topic, {}), **end.get(topic, {})}
+        for topic in committed.keys() | end.keys()
+    }

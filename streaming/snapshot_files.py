@@ -1,0 +1,101 @@
+"""Snapshot files: where they lie, which are there, how one is opened and how long it is kept.
+
+snapshot-<epoch>.herald     one index at one epoch, see index.snapshot
+snapshot-<epoch>.checked    the file's size and time when its checksums were last found right
+build.lock                  held by the one process of the host that builds
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from index.base import MatchIndex
+from index.snapshot import SnapshotError, open_snapshot
+from index.updatable import Updatable
+
+PREFIX = "snapshot-"
+SUFFIX = ".herald"
+CHECKED_SUFFIX = ".checked"
+KEPT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """A published snapshot."""
+
+    epoch: int
+    path: Path
+
+
+def snapshot_path(folder: Path, epoch: int) -> Path:
+    """Where the snapshot of an epoch is published."""
+    return folder / f"{PREFIX}{epoch:020d}{SUFFIX}"
+
+
+def find_snapshots(folder: Path) -> list[SnapshotFile]:
+    """The snapshots of a folder, oldest first."""
+    found = []
+    for path in folder.glob(f"{PREFIX}*{SUFFIX}"):
+        epoch = path.name[len(PREFIX) : -len(SUFFIX)]
+        if epoch.isdigit():
+            found.append(SnapshotFile(int(epoch), path))
+    return sorted(found, key=lambda file: file.epoch)
+
+
+def open_index(found: SnapshotFile, algorithm: type[MatchIndex]) -> tuple[Updatable, int, str]:
+    """The index of a snapshot with its epoch and lineage; SnapshotError for a damaged one.
+
+    Checksums read the whole file, so they are computed once for a file and not by each process.
+    """
+    kind = updatable(algorithm)
+    stat = found.path.stat()
+    mark = f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ino}"
+    checked = found.path.with_suffix(CHECKED_SUFFIX)
+    is_checked = checked.exists() and checked.read_text(encoding="utf-8") == mark
+    try:
+        index = kind.open(found.path, verify=not is_checked)
+        meta = open_snapshot(found.path, verify=False)[0]
+        lineage, version = str(meta["meta"]["lineage"]), int(meta["version"])
+    except (KeyError, TypeError) as error:
+        raise SnapshotError(found.path, "meta", f"{error} lacks") from error
+    if version != found.epoch:
+        raise SnapshotError(found.path, "meta", f"it is of epoch {version}")
+    if not is_checked:
+        checked.write_text(mark, encoding="utf-8")
+    return index, found.epoch, lineage
+
+
+def save_index(folder: Path, index: Updatable, epoch: int, lineage: str) -> SnapshotFile:
+    """Publish an index as the snapshot of an epoch, by an atomic rename."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = SnapshotFile(epoch, snapshot_path(folder, epoch))
+    index.save(found.path, {"lineage": lineage})
+    return found
+
+
+def remove_old(folder: Path, oldest_needed: int) -> None:
+    """Keep the newest ones, and the newest that leads to an epoch a replay may need."""
+    files = find_snapshots(folder)
+    kept = {file.epoch for file in files[-KEPT:]}
+    leading = [file.epoch for file in files if file.epoch <= oldest_needed]
+    kept.update(leading[-1:])
+    remove(file for file in files if file.epoch not in kept)
+
+
+def remove(files: Iterable[SnapshotFile]) -> None:
+    """Delete snapshots; processes that have them mapped keep what they have."""
+    for file in files:
+        file.path.unlink(missing_ok=True)
+        file.path.with_suffix(CHECKED_SUFFIX).unlink(missing_ok=True)
+
+
+def updatable(algorithm: type[MatchIndex]) -> type[Updatable]:
+    """The algorithm, if it can be saved and updated at versions; TypeError names the others."""
+    if not issubclass(algorithm, Updatable):
+        raise TypeError(
+            f"the algorithm {algorithm.name} is for comparison and cannot serve a stream; set "
+            "HERALD_ALGORITHM to one that can be saved, such as psthash."
+        )
+    return algorithm

@@ -1,0 +1,233 @@
+"""Tail: the driver's thread that follows the subscription log.
+
+It writes what it reads into the changes files, and only then makes the epoch the head that batches
+are pinned to. It reports to the store how far the query is, which the API's barrier waits for and
+which keeps the log from being trimmed too early. It starts the snapshot process when enough has
+changed.
+
+    store away              the head stays, matching goes on; the alarm is `herald_store_up` = 0
+    log trimmed past us     a new snapshot from the store, the head jumps to it
+    the store lost epochs   all files are thrown away, a new snapshot; the head goes back with it
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import orjson
+
+from store.base import LogEntry, SubscriptionStore
+from store.errors import EpochWentBackError, LogGapError, StoreError
+from streaming.changes import ChangesWriter, files_of
+from streaming.metrics import Metrics
+from streaming.settings import StreamingSettings
+from streaming.snapshot_files import find_snapshots, remove
+from streaming.snapshots import CODE_BUSY
+
+READ_ENTRIES = 1_000
+BLOCK_MS = 1_000
+REPORT_SECONDS = 10.0
+RETRY_SECONDS_MAX = 5.0
+SNAPSHOT_TIMEOUT_S = 3_600
+
+_log = logging.getLogger(__name__)
+
+
+class SnapshotFailed(Exception):
+    """The snapshot process ended with an error."""
+
+
+class Head(NamedTuple):
+    """The newest epoch that batches may be pinned to."""
+
+    epoch: int
+    lineage: str
+
+
+class Tail:
+    """Follows the log from `start` until `stop`; `head` may be read from any thread.
+
+    oldest_pin   gives the epoch of the oldest batch that may still be replayed; None: no batch yet.
+    """
+
+    def __init__(
+        self,
+        store: SubscriptionStore,
+        settings: StreamingSettings,
+        metrics: Metrics,
+        oldest_pin: Callable[[], int | None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._metrics = metrics
+        self._oldest_pin = oldest_pin
+        self._folder = settings.snapshot_dir.absolute()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tail", daemon=True)
+        self._writer: ChangesWriter
+        self._builder: subprocess.Popen[bytes] | None = None
+        self._change_count = 0
+        self._reported = (-1, 0.0)
+        self.head = Head(0, "")
+
+    def start(self) -> None:
+        """Find or make something the head can stand on, then follow the log."""
+        self._writer = self._resume() or self._begin()
+        self._publish()
+        try:
+            while self._read(block_ms=0):
+                pass
+        except StoreError as error:
+            _log.warning(
+                "the store is away, matching begins at epoch %d: %s", self.head.epoch, error
+            )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; the store forgets a reader by itself when it is silent."""
+        self._stopping.set()
+        self._thread.join(timeout=10)
+        if self._builder is not None:
+            self._builder.terminate()
+        self._writer.close()
+
+    def _resume(self) -> ChangesWriter | None:
+        """The files of a former driver, if they still lead anywhere."""
+        snapshots = find_snapshots(self._folder)
+        files = files_of(self._folder)
+        if not files:
+            return None
+        leads = files[0][0] == 0 or any(files[0][0] <= found.epoch for found in snapshots)
+        return ChangesWriter.resume(self._folder) if leads else None
+
+    def _begin(self) -> ChangesWriter:
+        """Nothing here yet: the whole log when that is short, else a snapshot."""
+        self._discard_files()
+        if self._store.newest_epoch() <= self._settings.snapshot_changes_min:
+            try:
+                self._store.read_since(0, limit=1)
+                return ChangesWriter(self._folder, 0, "")
+            except LogGapError:
+                _log.info("the log no longer begins at its beginning, scanning the store")
+        epoch, lineage = self._build_from_store()
+        return ChangesWriter(self._folder, epoch, lineage)
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                self._read(BLOCK_MS)
+                self._metrics.store_up.set(1)
+                self._report()
+                self._tend_builder()
+                failures = 0
+            except (LogGapError, EpochWentBackError) as error:
+                self._restart(error)
+            except (StoreError, OSError, SnapshotFailed) as error:
+                failures += 1
+                self._metrics.store_up.set(0)
+                if failures == 1:
+                    _log.error("matching goes on at epoch %d: %s", self.head.epoch, error)
+                self._stopping.wait(min(0.1 * 2**failures, RETRY_SECONDS_MAX))
+
+    def _read(self, block_ms: int) -> list[LogEntry]:
+        writer = self._writer
+        entries = self._store.read_since(
+            writer.epoch, READ_ENTRIES, block_ms, lineage=writer.lineage or None
+        )
+        if entries:
+            writer.append(entries)
+            self._change_count += sum(len(entry.changes) for entry in entries)
+            self._publish()
+            self._report()
+        return entries
+
+    def _publish(self) -> None:
+        self.head = Head(self._writer.epoch, self._writer.lineage)
+        self._metrics.epoch.set(self.head.epoch)
+
+    def _report(self) -> None:
+        """Tell the store where the query is; at once when that changed, else now and then."""
+        epoch, at = self._reported
+        now = time.monotonic()
+        if epoch == self.head.epoch and now - at < REPORT_SECONDS:
+            return
+        self._store.report_reader(
+            self._settings.reader_name, self.head.epoch, self._oldest_needed()
+        )
+        self._reported = (self.head.epoch, now)
+
+    def _oldest_needed(self) -> int:
+        """The log entries after this epoch must stay: a worker may have to apply them again."""
+        pin = self._oldest_pin()
+        wanted = self.head.epoch if pin is None else min(pin, self.head.epoch)
+        bases = [found.epoch for found in find_snapshots(self._folder) if found.epoch <= wanted]
+        return bases[-1] if bases else 0
+
+    def _restart(self, error: StoreError) -> None:
+        """The log does not go on from where we are."""
+        _log.error("%s", error)
+        try:
+            if isinstance(error, EpochWentBackError):
+                self._metrics.epochs_lost.inc()
+                self._discard_files()
+            epoch, lineage = self._build_from_store()
+            self._writer.close()
+            self._writer = ChangesWriter(self._folder, epoch, lineage)
+            self._publish()
+        except (StoreError, OSError, SnapshotFailed) as problem:
+            _log.error("matching goes on at epoch %d: %s", self.head.epoch, problem)
+            self._stopping.wait(RETRY_SECONDS_MAX)
+
+    def _discard_files(self) -> None:
+        """Forget a history: nothing in the folder can be trusted."""
+        for _, path in files_of(self._folder):
+            path.unlink(missing_ok=True)
+        remove(find_snapshots(self._folder))
+
+    def _tend_builder(self) -> None:
+        """Start the snapshot process when it is worth it, and take note when it has ended."""
+        if self._builder is None:
+            if self._change_count >= self._settings.snapshot_changes_min:
+                self._change_count = 0
+                head = self.head
+                self._builder = self._spawn(["--epoch", str(head.epoch), "--lineage", head.lineage])
+            return
+        code = self._builder.poll()
+        if code is None:
+            return
+        self._builder = None
+        if code == 0:
+            self._adopt_snapshot()
+        elif code != CODE_BUSY:
+            self._metrics.snapshot_failures.inc()
+            _log.error("building a snapshot ended with code %d; the older one serves on", code)
+
+    def _adopt_snapshot(self) -> None:
+        """A newer snapshot is there: older changes are of no use any more."""
+        self._writer.rotate(self._oldest_needed())
+        newest = find_snapshots(self._folder)[-1]
+        self._metrics.snapshot_epoch.set(newest.epoch)
+        self._metrics.snapshot_time.set(newest.path.stat().st_mtime)
+        self._store.report_snapshot(newest.epoch)
+        self._store.trim()
+
+    def _build_from_store(self) -> tuple[int, str]:
+        builder = self._spawn(["--from-store"])
+        output, _ = builder.communicate(timeout=SNAPSHOT_TIMEOUT_S)
+        if builder.returncode != 0:
+            raise SnapshotFailed(f"the snapshot process ended with code {builder.returncode}")
+        built = orjson.loads(output.splitlines()[-1])
+        self._store.report_snapshot(built["epoch"])
+        return built["epoch"], built["lineage"]
+
+    def _spawn(self, arguments: list[str]) -> subprocess.Popen[bytes]:
+        keep = str(self._oldest_pin() or 0)
+        command = [sys.executable, "-m", "streaming.snapshots", *arguments, "--keep-epoch", keep]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
