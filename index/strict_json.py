@@ -28,18 +28,23 @@ def loads_json(source: bytes | str, limits: Limits = LIMITS) -> object:
     """
     text = _text_of(source, limits)
     try:
-        value = _DECODER.decode(text)
+        value = _decode(_DECODER, text)
+    except _DoubtfulError:
+        raise _first_doubt(text) from None
+    if _SURROGATE_ESCAPE.search(text) is not None:
+        _refuse_surrogates(value)
+    return value
+
+
+def _decode(decoder: json.JSONDecoder, text: str) -> object:
+    try:
+        return decoder.decode(text)
     except json.JSONDecodeError as error:
         raise FilterError("invalid_json", f"this is not JSON: {error.msg}").locate(
             text, error.pos
         ) from None
     except RecursionError:
         raise FilterError("too_deep", "nested too deeply to decode", hint="flatten it") from None
-    except _DoubtfulError:
-        raise _first_doubt(text) from None
-    if _SURROGATE_ESCAPE.search(text) is not None:
-        _refuse_surrogates(value)
-    return value
 
 
 def _text_of(source: bytes | str, limits: Limits) -> str:
@@ -97,10 +102,9 @@ _DECODER = json.JSONDecoder(
 def _doubtful_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for key, value in pairs:
-        repeated = key in members and not isinstance(members[key], _Doubt)
         members[key] = (
             _Doubt("duplicate_key", f"the key {key!r} stands twice in one object", "keep one")
-            if repeated
+            if key in members
             else value
         )
     return members
@@ -127,7 +131,7 @@ _DOUBTING_DECODER = json.JSONDecoder(
 
 def _first_doubt(text: str) -> FilterError:
     """The refusal of the first doubtful value in document order."""
-    for pointer, value in walk(_DOUBTING_DECODER.decode(text)):
+    for pointer, value in walk(_decode(_DOUBTING_DECODER, text)):
         if isinstance(value, _Doubt):
             return FilterError(value.code, value.message, hint=value.hint, pointer=pointer)
     raise AssertionError("the first pass found a doubt that the second did not")

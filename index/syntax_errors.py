@@ -47,6 +47,7 @@ _ODD_CHARACTERS = (
     (";", "syntax", "a filter is one expression", "leave the semicolon out"),
 )
 _NUMBER_LIKE = re.compile(r"[+-]?(?:[0-9][0-9A-Za-z_.]*|\.[0-9])")
+_EMPTY_PARENTHESES = re.compile(r"\([ \t\r\n]*\)")
 _LAST_WORD = re.compile(r"([A-Za-z]+)[ \t\r\n]*\Z")
 _NUMBER_HINT = (
     "numbers follow JSON: 5, -0.5, 1e3; no leading + or 0, a digit on both sides of the dot"
@@ -106,8 +107,8 @@ def unexpected(
     error = (
         _at_end(text, kind, accepted)
         or _of_a_reserved_word(text, kind, position)
-        or _of_nocase(kind)
-        or _instead_of_value(kind, value, accepted)
+        or _of_nocase(value, accepted)
+        or _instead_of_value(kind, value, text, position, accepted)
         or _instead_of_operator(kind, value, text, position, accepted)
         or _after_a_predicate(kind, value, text, position, accepted)
     )
@@ -140,7 +141,7 @@ def _of_a_reserved_word(text: str, kind: str, position: int) -> FilterError | No
             "FORALL is reserved and has no meaning yet",
             hint='write "forall" in double quotes if it is an attribute',
         )
-    if kind in ("COMPARISON", "LIKE", "IS", "BETWEEN", "IN", "PATH") and kind != "PATH":
+    if kind in ("COMPARISON", "LIKE", "IS", "BETWEEN", "IN"):
         before = _LAST_WORD.search(text, 0, position)
         word = before[1] if before else ""
         if word.upper() in ("AND", "OR", "NOT", "EXISTS", "MISSING", "ANY", "ALL", "ATLEAST"):
@@ -152,8 +153,8 @@ def _of_a_reserved_word(text: str, kind: str, position: int) -> FilterError | No
     return None
 
 
-def _of_nocase(kind: str) -> FilterError | None:
-    if kind != "NOCASE":
+def _of_nocase(value: str, accepted: Collection[str]) -> FilterError | None:
+    if value.upper() != "NOCASE" or "OR" not in accepted:
         return None
     return FilterError(
         "invalid_nocase",
@@ -162,7 +163,9 @@ def _of_nocase(kind: str) -> FilterError | None:
     )
 
 
-def _instead_of_value(kind: str, value: str, accepted: Collection[str]) -> FilterError | None:
+def _instead_of_value(
+    kind: str, value: str, text: str, position: int, accepted: Collection[str]
+) -> FilterError | None:
     if "STRING" not in accepted:
         return None
     if kind == "NULL" or value.upper() == "NULL":
@@ -188,8 +191,14 @@ def _instead_of_value(kind: str, value: str, accepted: Collection[str]) -> Filte
             "unknown_operator", "two operators follow each other", hint=f"use one of {OPERATORS}"
         )
     if kind == "RPAR" and "COMMA" not in accepted:
+        return _empty_list()
+    if kind == "LPAR" and "LIST" in accepted:
+        if _EMPTY_PARENTHESES.match(text, position):
+            return _empty_list()
         return FilterError(
-            "empty_list", "the list is empty, so it could never hold", hint="name its values"
+            "invalid_operand",
+            "a string or a list of strings belongs here",
+            hint="write 'x' or ('x', 'y')",
         )
     if "NUMBER" not in accepted and kind in ("NUMBER", "TRUE", "FALSE", "TIMESTAMP", "NOW", "LIST"):
         return FilterError(
@@ -198,6 +207,12 @@ def _instead_of_value(kind: str, value: str, accepted: Collection[str]) -> Filte
             hint="put it in single quotes",
         )
     return None
+
+
+def _empty_list() -> FilterError:
+    return FilterError(
+        "empty_list", "the list is empty, so it could never hold", hint="name its values"
+    )
 
 
 def _instead_of_operator(
