@@ -26,7 +26,7 @@ NOTIFICATION_TIMEOUT_S = 20.0
 
 
 class Pacer:
-    """Publishes payloads at a steady rate in a thread until stopped; knows when each was handed over.
+    """Publishes payloads at a steady rate in a thread, and notes when each was handed over.
 
     published_at    seconds since 1970, by row
     """

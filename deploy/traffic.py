@@ -68,13 +68,8 @@ class Publisher:
         """Let the client tell of what was delivered; call it now and then."""
         self._producer.poll(0)
 
-    def address(self, row: int) -> tuple[int, int]:
-        """Partition and offset of the row-th event published."""
-        partition = row % len(self.start)
-        return partition, self.start[partition] + row // len(self.start)
-
     def row(self, partition: int, offset: int) -> int:
-        """Which event lies at this address: the inverse of `address`."""
+        """Which of the events published here lies at this address."""
         return (offset - self.start[partition]) * len(self.start) + partition
 
     def flush(self) -> None:
