@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.columns import EventBatch
+from index.decoder import Decoder
 from index.errors import EventError
-from index.flatten import Entry, columns_of, entries_of
+from index.flatten import columns_of, entries_of
 from index.limits import LIMITS, Limits
 from index.model import Path
 from index.payloads import Context, Payloads
@@ -111,14 +112,6 @@ def decode_buffers(
 def decode(payloads: Payloads, vocabulary: Vocabulary) -> DecodedBatch:
     """Decode payloads that are packed together with their limits and context."""
     started = time.perf_counter()
-    rows: list[list[Entry]] = []
-    rejected: list[tuple[int, EventError]] = []
-    for row in range(len(payloads)):
-        entries: list[Entry] = []
-        try:
-            entries = entries_of(payloads.event(row), vocabulary)
-        except EventError as error:
-            rejected.append((row, error))
-        rows.append(entries)
-    columns = columns_of(rows, vocabulary)
-    return DecodedBatch(Events(columns, payloads, vocabulary, started), rejected)
+    decoder = Decoder(payloads, vocabulary)
+    columns = decoder.run()
+    return DecodedBatch(Events(columns, payloads, vocabulary, started), decoder.rejected)

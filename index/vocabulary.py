@@ -26,7 +26,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.byte_strings import ByteStrings
-from index.kernels.hashing import child_named, code_of, insert_nodes, insert_strings
+from index.kernels.hashing import (
+    ATTRIBUTE,
+    NAME_SIZE,
+    NAME_START,
+    NODE_FIELDS,
+    PARENT,
+    child_named,
+    code_of,
+    insert_nodes,
+    insert_strings,
+)
 from index.model import Path
 
 _ROOT = 0
@@ -37,9 +47,7 @@ class VocabularyColumns(NamedTuple):
     """What kernels see of k nodes and s operand strings; arrays may end in spare room."""
 
     node_slot: NDArray[np.uint64]  # open-addressing table over (parent, name), see kernels.hashing
-    node_parent: NDArray[np.int32]  # [k] -1 for the root, which is node 0
-    node_attribute: NDArray[np.int32]  # [k] number of the attribute that ends here, or -1
-    name_start: NDArray[np.int64]  # [k+1] the last name of node j is name_text[name_start[j]:...]
+    node: NDArray[np.int32]  # [k, NODE_FIELDS] parent, attribute or -1, start and size of the name
     name_text: NDArray[np.uint8]
     string_slot: NDArray[np.uint64]  # open-addressing table over the strings
     string_start: NDArray[np.int64]  # [s+1] UTF-8 of string j
@@ -57,8 +65,7 @@ class Vocabulary:
         self._lock = threading.RLock()
         self._strings = ByteStrings.empty()
         self._names = ByteStrings.empty()
-        self._parent: NDArray[np.int32] = np.zeros(0, np.int32)
-        self._node_attribute: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._node: NDArray[np.int32] = np.zeros((0, NODE_FIELDS), np.int32)
         self._attribute_node: list[int] = []
         self._folds = 0
         # Caches of what was interned here, and the part of it that the arrays do not have yet.
@@ -81,8 +88,7 @@ class Vocabulary:
         vocabulary._folds = folds
         vocabulary._strings = ByteStrings(*(arrays[f"string_{part}"] for part in _PARTS))
         vocabulary._names = ByteStrings(*(arrays[f"name_{part}"] for part in _PARTS))
-        vocabulary._parent = arrays["node_parent"]
-        vocabulary._node_attribute = arrays["node_attribute"]
+        vocabulary._node = arrays["node"]
         vocabulary._attribute_node = arrays["attribute_node"].tolist()
         vocabulary._filed_attributes = len(vocabulary._attribute_node)
         vocabulary._string_count = vocabulary._strings.count
@@ -98,8 +104,7 @@ class Vocabulary:
             return {
                 **self._strings.arrays("string"),
                 **self._names.arrays("name"),
-                "node_parent": self._parent[:count],
-                "node_attribute": self._node_attribute[:count],
+                "node": self._node[:count],
                 "attribute_node": np.array(self._attribute_node, np.int32),
                 "scalars": np.array([self._seed, self._folds], np.uint64),
             }
@@ -159,7 +164,7 @@ class Vocabulary:
         names, node = [], self._attribute_node[number]
         while node != _ROOT:
             names.append(self._names[node].decode())
-            node = int(self._parent[node])
+            node = int(self._node[node, PARENT])
         return tuple(reversed(names))
 
     def child(self, node: int, name: bytes) -> int:
@@ -174,7 +179,7 @@ class Vocabulary:
 
     def attribute_of_node(self, node: int) -> int:
         """The number of the attribute that ends at a node, or -1."""
-        return int(self.columns().node_attribute[node]) if node >= 0 else -1
+        return int(self.columns().node[node, ATTRIBUTE]) if node >= 0 else -1
 
     def string(self, text: bytes, folded: bool = False) -> int:
         """The code of an operand string, given on first sight.
@@ -223,9 +228,7 @@ class Vocabulary:
                 self._file_nodes()
                 columns = self._columns = VocabularyColumns(
                     node_slot=_read_only(self._names.slot),
-                    node_parent=_read_only(self._parent),
-                    node_attribute=_read_only(self._node_attribute),
-                    name_start=_read_only(self._names.start),
+                    node=_read_only(self._node),
                     name_text=_read_only(self._names.text),
                     string_slot=_read_only(self._strings.slot),
                     string_start=_read_only(self._strings.start),
@@ -260,29 +263,25 @@ class Vocabulary:
         if self._new_nodes:
             first = names.count
             rehash = names.append([name for _, name in self._new_nodes])
-            self._parent = _extended(self._parent, first, names.start.size)
-            self._node_attribute = _extended(self._node_attribute, first, names.start.size)
-            self._parent[first : names.count] = [parent for parent, _ in self._new_nodes]
-            self._node_attribute[first : names.count] = -1
+            stop = names.count
+            if self._node.shape[0] < stop:
+                node = np.full((names.start.size, NODE_FIELDS), -1, np.int32)
+                node[:first] = self._node[:first]
+                self._node = node
+            self._node[first:stop, PARENT] = [parent for parent, _ in self._new_nodes]
+            self._node[first:stop, ATTRIBUTE] = -1
+            self._node[first:stop, NAME_START] = names.start[first:stop]
+            self._node[first:stop, NAME_SIZE] = np.diff(names.start[first : stop + 1])
             self._new_nodes = []
             start = 1 if rehash or not first else first  # the root has no name to be found by
-            insert_nodes(names.slot, names.columns, self._parent, start, names.count, self._seed)
+            insert_nodes(names.slot, self._node, names.text, start, stop, self._seed)
         new = self._attribute_node[self._filed_attributes :]
         if new:
-            if not self._node_attribute.flags.writeable:
-                self._node_attribute = self._node_attribute.copy()
+            if not self._node.flags.writeable:
+                self._node = self._node.copy()
             first = self._filed_attributes
-            self._node_attribute[new] = np.arange(first, first + len(new))
+            self._node[new, ATTRIBUTE] = np.arange(first, first + len(new))
             self._filed_attributes += len(new)
-
-
-def _extended(values: NDArray[np.int32], used: int, size: int) -> NDArray[np.int32]:
-    """The same array if it is large enough, else a copy of its used part with room to spare."""
-    if values.size >= size:
-        return values
-    extended = np.full(size, -1, np.int32)
-    extended[:used] = values[:used]
-    return extended
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -6,6 +6,9 @@ hash arithmetic wraps by design, and only numpy would warn of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import numba
 import numpy as np
 
@@ -14,3 +17,26 @@ INTERPRETED: bool = bool(vars(numba.config)["DISABLE_JIT"])
 
 if INTERPRETED:
     np.seterr(over="ignore")
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def leaf(function: _Function) -> _Function:
+    """Compile a kernel that allocates nothing: no new arrays, no `sort` method, no returned views.
+
+    Such a kernel needs no reference counts. Without them, taking an array out of a NamedTuple is
+    free; with them it is an atomic operation and keeps the function from being inlined (measured on
+    the event decoder: 30 µs an event with, 4 without, and a third of the time to compile).
+    """
+    return _compiled(function, no_cfunc_wrapper=True)
+
+
+def inlined(function: _Function) -> _Function:
+    """The same, pasted into each caller: for small parts of a hot loop that take many arrays."""
+    return _compiled(function, forceinline=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+
+
+def _compiled(function: _Function, **options: bool) -> _Function:
+    jit: Any = numba.njit  # its types do not know these options
+    compiled: _Function = jit(cache=True, nogil=True, _nrt=False, **options)(function)
+    return compiled

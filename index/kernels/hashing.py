@@ -14,13 +14,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from index.kernels import leaf
 from index.kernels.words import high_product, load_word
 
 if TYPE_CHECKING:
     from index.vocabulary import VocabularyColumns
+
+# Fields of a trie node in VocabularyColumns.node: one node lies within one cache line.
+PARENT, ATTRIBUTE, NAME_START, NAME_SIZE = range(4)
+NODE_FIELDS = 4
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _LENGTH_MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)
@@ -31,13 +35,13 @@ _LOW = np.uint64(0xFFFFFFFF)
 _EMPTY = np.uint64(0)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def fold_product(left: np.uint64, right: np.uint64) -> np.uint64:
     """Both halves of a 128-bit product, combined: every input bit reaches every output bit."""
     return high_product(left, right) ^ (left * right)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def hash_bytes(data: NDArray[np.uint8], start: int, stop: int, seed: np.uint64) -> np.uint64:
     """The hash of data[start:stop]."""
     value = seed ^ (np.uint64(stop - start) * _LENGTH_MULTIPLIER)
@@ -59,13 +63,13 @@ def hash_bytes(data: NDArray[np.uint8], start: int, stop: int, seed: np.uint64) 
     return fold_product(value ^ seed, _LENGTH_MULTIPLIER)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def hash_under(value: np.uint64, parent: int) -> np.uint64:
     """The hash of a name under a parent, from the hash of the name alone."""
     return fold_product(value ^ (np.uint64(parent + 1) * _PARENT_MULTIPLIER), _MULTIPLIER)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def same_bytes(
     left: NDArray[np.uint8], left_start: int, right: NDArray[np.uint8], right_start: int, size: int
 ) -> bool:
@@ -82,7 +86,7 @@ def same_bytes(
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def insert(slots: NDArray[np.uint64], value: np.uint64, number: int) -> None:
     """File a number that is not in the table yet; the table has a free slot."""
     mask = np.int64(slots.size - 1)
@@ -92,7 +96,7 @@ def insert(slots: NDArray[np.uint64], value: np.uint64, number: int) -> None:
     slots[place] = ((value >> _HALF) << _HALF) | np.uint64(number + 1)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def find_string(
     slots: NDArray[np.uint64],
     strings: tuple[NDArray[np.int64], NDArray[np.uint8]],
@@ -117,21 +121,21 @@ def find_string(
     return -1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def code_of(vocabulary: VocabularyColumns, text: NDArray[np.uint8]) -> int:
     """The code of an operand string, or -1."""
     value = hash_bytes(text, 0, text.size, vocabulary.seed)
     return find_operand(vocabulary, value, text, 0, text.size)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def child_named(vocabulary: VocabularyColumns, parent: int, name: NDArray[np.uint8]) -> int:
     """The trie node of a name under a parent, or -1."""
     value = hash_bytes(name, 0, name.size, vocabulary.seed)
     return find_child(vocabulary, parent, value, name, 0, name.size)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def find_operand(
     vocabulary: VocabularyColumns, value: np.uint64, data: NDArray[np.uint8], start: int, stop: int
 ) -> int:
@@ -140,7 +144,7 @@ def find_operand(
     return find_string(vocabulary.string_slot, strings, value, data, start, stop)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def find_child(
     vocabulary: VocabularyColumns,
     parent: int,
@@ -150,7 +154,7 @@ def find_child(
     stop: int,
 ) -> int:
     """The trie node of the name data[start:stop] under a parent, or -1."""
-    slots, starts = vocabulary.node_slot, vocabulary.name_start
+    slots, nodes = vocabulary.node_slot, vocabulary.node
     value = hash_under(name_hash, parent)
     mask = np.int64(slots.size - 1)
     place = np.int64(value & np.uint64(mask))
@@ -158,16 +162,15 @@ def find_child(
         slot = slots[place]
         if slot >> _HALF == value >> _HALF:
             node = np.int64(slot & _LOW) - 1
-            begin = starts[node]
-            size = starts[node + 1] - begin
-            if vocabulary.node_parent[node] == parent and size == stop - start:
-                if same_bytes(vocabulary.name_text, begin, data, start, size):
+            size = stop - start
+            if nodes[node, PARENT] == parent and nodes[node, NAME_SIZE] == size:
+                if same_bytes(vocabulary.name_text, nodes[node, NAME_START], data, start, size):
                     return int(node)
         place = (place + 1) & mask
     return -1
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def insert_strings(
     slots: NDArray[np.uint64],
     strings: tuple[NDArray[np.int64], NDArray[np.uint8]],
@@ -181,17 +184,17 @@ def insert_strings(
         insert(slots, hash_bytes(text, starts[number], starts[number + 1], seed), number)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def insert_nodes(
     slots: NDArray[np.uint64],
-    names: tuple[NDArray[np.int64], NDArray[np.uint8]],
-    parents: NDArray[np.int32],
+    nodes: NDArray[np.int32],
+    text: NDArray[np.uint8],
     first: int,
     stop: int,
     seed: np.uint64,
 ) -> None:
     """File the trie's nodes first..stop-1 by name and parent, none of which is in the table."""
-    starts, text = names
     for node in range(first, stop):
-        value = hash_bytes(text, starts[node], starts[node + 1], seed)
-        insert(slots, hash_under(value, parents[node]), node)
+        start = int(nodes[node, NAME_START])
+        value = hash_bytes(text, start, start + nodes[node, NAME_SIZE], seed)
+        insert(slots, hash_under(value, nodes[node, PARENT]), node)

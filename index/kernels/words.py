@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from index.kernels import INTERPRETED
+from index.kernels import INTERPRETED, leaf
 
 _WORD = ir.IntType(64)
 
@@ -74,17 +74,17 @@ if INTERPRETED:
     trailing_zeros = _trailing_zeros_plain
 else:
 
-    @njit(cache=True, nogil=True)
+    @leaf
     def load_word(data: NDArray[np.uint8], position: int) -> np.uint64:
         """data[position:position + 8], little-endian; the caller has checked the bounds."""
         return _load_word(data, position)  # type: ignore[call-arg]
 
-    @njit(cache=True, nogil=True)
+    @leaf
     def high_product(left: np.uint64, right: np.uint64) -> np.uint64:
         """The upper 64 bits of left * right."""
         return _high_product(left, right)  # type: ignore[call-arg]
 
-    @njit(cache=True, nogil=True)
+    @leaf
     def trailing_zeros(word: np.uint64) -> int:
         """Zero bits below the lowest set bit; the word is not zero."""
         return _trailing_zeros(word)  # type: ignore[call-arg]
