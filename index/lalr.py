@@ -1,8 +1,8 @@
 """Runs the LALR(1) tables that lark makes of a grammar, calling the builder at each reduction.
 
-lark analyses the grammar; its own loop then spends most of its time hashing and comparing rule
+lark analyses the grammar; its own loop then spends much of its time hashing and comparing rule
 objects. Here the tables are flattened once, to integers and functions, and rules that only pass a
-value on call nothing: a typical filter parses in half the time (docs/language.md has the figures).
+value on call nothing: the filter of docs/language.md, section Cost, takes 108 µs instead of 168.
 
     actions[state][terminal]  int: shift, and go to that state
                               Reduction: take `size` values off, build, go to gotos[state][rule]
