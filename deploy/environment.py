@@ -58,6 +58,8 @@ def child_environment() -> dict[str, str]:
     if str(REPOSITORY) not in paths:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), *paths]))
     environment.setdefault("NUMBA_CACHE_DIR", str(numba_cache_dir()))
+    environment.pop("SPARK_HOME", None)  # pyspark would start the Spark there, not its own
+    environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     environment["PYSPARK_PYTHON"] = sys.executable
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
     return environment

@@ -23,7 +23,9 @@ class StackSettings(BaseSettings):
     metrics_port: int = Field(
         default=9464, ge=1, le=65535, description="Port of the driver's /metrics and /readyz."
     )
-    events_topic: str = Field(default="events", description="Topic that publishers write to.")
+    events_topic: str = Field(
+        default="events", description="Topics that publishers write to, separated by commas."
+    )
     notifications_topic: str = Field(
         default="notifications", description="Topic that tells of matches."
     )
@@ -43,8 +45,9 @@ class StackSettings(BaseSettings):
 
     def topics(self) -> dict[str, int]:
         """The topics to create, each with its number of partitions."""
+        names = [name.strip() for name in self.events_topic.split(",") if name.strip()]
         return {
-            self.events_topic: self.topic_partitions,
+            **dict.fromkeys(names, self.topic_partitions),
             self.notifications_topic: self.topic_partitions,
             self.dead_letters_topic: 1,
         }

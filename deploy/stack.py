@@ -174,6 +174,7 @@ class Stack:
             "HERALD_STATE_DIR": str(self.state_dir),
             "HERALD_CHECKPOINT_DIR": str(self.state_dir / "checkpoint"),
             "HERALD_SNAPSHOT_DIR": str(self.state_dir / "snapshots"),
+            "HERALD_LOG_DIR": str(self.state_dir / "logs"),
             "HERALD_EVENTS_TOPIC": self.settings.events_topic,
             "HERALD_NOTIFICATIONS_TOPIC": self.settings.notifications_topic,
             "HERALD_DEAD_LETTERS_TOPIC": self.settings.dead_letters_topic,

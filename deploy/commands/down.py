@@ -41,9 +41,9 @@ def stop_owner(state: StackState, folder: Path) -> None:
     """Ask the owner to stop its services in order; kill it if it does not."""
     state.owner.send(signal.SIGTERM)
     deadline = time.monotonic() + STOP_TIMEOUT_S
-    while is_owned(folder):
+    while is_owned(folder) or state.owner.is_alive():
         if time.monotonic() > deadline:
-            if not state.owner.send(signal.SIGKILL):
+            if not state.owner.send(signal.SIGKILL) and is_owned(folder):
                 raise UserError(
                     f"{folder} is held by another process than its state file tells; find it with "
                     f"fuser {folder}/owner.lock and end it."
