@@ -38,6 +38,7 @@ from store.records import FORMAT_VERSION
 from store.settings import BUCKETS_DEFAULT, SERVER_OPTIONS, StoreSettings
 
 LIBRARY = Path(__file__).with_name("herald.lua")
+FUNCTION_PREFIX = "herald_1_"
 REDIS_VERSION_MIN = (7, 2)
 """The first with WAITAOF; Valkey reports 7.2 or more for compatibility."""
 
@@ -144,7 +145,7 @@ def load_library(client: redis.Redis) -> None:
     source = LIBRARY.read_text(encoding="utf-8")
     digest = hashlib.sha256(source.encode()).hexdigest()
     try:
-        loaded = client.fcall_ro("herald_version", 0)
+        loaded = client.fcall_ro(f"{FUNCTION_PREFIX}version", 0)
     except ResponseError:
         loaded = None
     if loaded != digest.encode():

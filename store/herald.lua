@@ -1,15 +1,17 @@
-#!lua name=herald
+#!lua name=herald_1
 -- The store's server-side functions. Each runs alone on the server, so what it reads stays true while
 -- it writes. All keys are named by store/keys.py and passed in; nothing here spells one.
 --
--- herald_write    judge a list of operations, give it one epoch, apply it, log it
--- herald_delete   the same, allowed on a full server
--- herald_report   note how far a reader of the log is
--- herald_snapshot note that a snapshot is published
--- herald_trim     drop the log entries nobody needs
--- herald_version  which source of this file is loaded
+-- write     judge a list of operations, give it one epoch, apply it, log it
+-- delete    the same, allowed on a full server
+-- report    note how far a reader of the log is
+-- snapshot  note that a snapshot is published
+-- trim      drop the log entries nobody needs
+-- version   which source of this file is loaded
 --
--- `DIGEST` is put in front of this file's code when it is loaded.
+-- Their names begin with that of the library. Its number grows when keys or arguments change, so that
+-- processes of two releases can run side by side. `DIGEST` is put in front of this code when it is
+-- loaded.
 
 local REPLY_HOURS_MS = 6 * 3600 * 1000
 
@@ -149,9 +151,11 @@ local function apply_all(accepted, counts_key)
       touched[operation.records_key] = operation
     end
   end
-  for _, operation in pairs(touched) do
-    local filled = redis.call('EXISTS', operation.records_key)
-    redis.call('SETBIT', operation.used_key, operation.bucket, filled)
+  for records_key, operation in pairs(touched) do
+    local filled = operation.letter == 'c' and 1 or redis.call('EXISTS', records_key)
+    if redis.call('GETBIT', operation.used_key, operation.bucket) ~= filled then
+      redis.call('SETBIT', operation.used_key, operation.bucket, filled)
+    end
   end
   for tenant, step in pairs(added) do
     if redis.call('HINCRBY', counts_key, tenant, step) == 0 then
@@ -253,13 +257,13 @@ local function version()
 end
 
 local function register(name, callback, flags)
-  redis.register_function{ function_name = name, callback = callback, flags = flags }
+  redis.register_function{ function_name = 'herald_1_' .. name, callback = callback, flags = flags }
 end
 
-register('herald_write', write, {})
+register('write', write, {})
 -- For lists of deletions alone, which a full server must still take, or it could never be emptied.
-register('herald_delete', write, { 'allow-oom' })
-register('herald_report', report, { 'allow-oom' })
-register('herald_snapshot', snapshot, { 'allow-oom' })
-register('herald_trim', trim, { 'allow-oom' })
-register('herald_version', version, { 'no-writes' })
+register('delete', write, { 'allow-oom' })
+register('report', report, { 'allow-oom' })
+register('snapshot', snapshot, { 'allow-oom' })
+register('trim', trim, { 'allow-oom' })
+register('version', version, { 'no-writes' })

@@ -26,7 +26,14 @@ from store.base import (
     Trimmed,
     WriteResult,
 )
-from store.connection import address_in, connect, load_library, prepare, translated
+from store.connection import (
+    FUNCTION_PREFIX,
+    address_in,
+    connect,
+    load_library,
+    prepare,
+    translated,
+)
 from store.keys import Keys, bucket_of
 from store.lineage import GivenOut
 from store.log import LogTail, read_epoch
@@ -36,7 +43,11 @@ from store.settings import StoreSettings
 from store.writing import Writer
 
 SCAN_BUCKETS = 64
-"""Buckets fetched in one round trip: about 8,000 subscriptions, a few megabytes."""
+"""Buckets fetched in one round trip at most: about 8,000 subscriptions, a few megabytes."""
+FIRST_BUCKETS = 8
+"""Buckets fetched at first, since any subscription may have a megabyte."""
+FETCH_BYTES = 4 * 1024 * 1024
+"""The next round trip fetches twice as many buckets below this, and half as many above."""
 FORGET_READER_MS = 86_400_000
 
 
@@ -91,8 +102,10 @@ class ValkeyStore(SubscriptionStore):
             pipeline.hget(self._keys.counts, tenant)
             used, count = pipeline.execute()
         buckets = [bucket for bucket in _bits(used) if place is None or bucket >= place[0]]
-        per_bucket = int(count or 0) / max(1, len(_bits(used)))
-        together = max(1, min(SCAN_BUCKETS, int((page_size + 1) / max(1.0, per_bucket)) + 1))
+        together = SCAN_BUCKETS
+        if not labels:
+            per_bucket = int(count or 0) / max(1, len(_bits(used)))
+            together = min(SCAN_BUCKETS, int((page_size + 1) / max(1.0, per_bucket)) + 1)
         fetched = (
             (bucket, {name.decode(): stored for name, stored in records.items()})
             for bucket, records in self._fetch(tenant, buckets, together)
@@ -150,14 +163,19 @@ class ValkeyStore(SubscriptionStore):
     def _fetch(
         self, tenant: str, buckets: Sequence[int], together: int
     ) -> Iterator[tuple[int, dict[bytes, bytes]]]:
-        """The content of buckets, in their order, `together` of them a round trip."""
-        for start in range(0, len(buckets), together):
-            group = buckets[start : start + together]
+        """The content of buckets, in their order, `together` of them a round trip or fewer."""
+        start, group_length = 0, min(together, FIRST_BUCKETS)
+        while start < len(buckets):
+            group = buckets[start : start + group_length]
             with self._pipeline() as pipeline, translated(self._address):
                 for bucket in group:
                     pipeline.hgetall(self._keys.records(tenant, bucket))
                 contents = pipeline.execute()
             yield from zip(group, contents, strict=True)
+            start += len(group)
+            size = sum(len(stored) for records in contents for stored in records.values())
+            small = size < FETCH_BYTES
+            group_length = min(together, group_length * 2) if small else max(1, group_length // 2)
 
     def report_reader(
         self,
@@ -169,7 +187,7 @@ class ValkeyStore(SubscriptionStore):
         """See SubscriptionStore."""
         check_name("reader name", name)
         valid_ms = int(seconds_valid * 1000)
-        self._call("herald_report", [self._keys.readers], name, epoch, oldest_epoch, valid_ms)
+        self._call("report", [self._keys.readers], name, epoch, oldest_epoch, valid_ms)
 
     def forget_reader(self, name: str) -> None:
         """See SubscriptionStore."""
@@ -186,14 +204,14 @@ class ValkeyStore(SubscriptionStore):
         readers = []
         for name, report in sorted(reports.items()):
             epoch, oldest_epoch, seen_ms, valid_ms = map(int, report.split())
-            age_ms = now_ms - seen_ms
+            age_ms = max(0, now_ms - seen_ms)  # the server's clock may have been set back
             live = age_ms < valid_ms
             readers.append(Reader(name.decode(), epoch, oldest_epoch, age_ms / 1000, live))
         return readers
 
     def report_snapshot(self, epoch: int) -> None:
         """See SubscriptionStore."""
-        self._call("herald_snapshot", [self._keys.snapshots], epoch, SNAPSHOTS_KEPT)
+        self._call("snapshot", [self._keys.snapshots], epoch, SNAPSHOTS_KEPT)
 
     def snapshots(self) -> list[int]:
         """See SubscriptionStore."""
@@ -204,19 +222,20 @@ class ValkeyStore(SubscriptionStore):
         """See SubscriptionStore."""
         names = self._keys
         keys = [names.epoch, names.log, names.readers, names.snapshots]
-        epoch, count = self._call("herald_trim", keys, FORGET_READER_MS)
+        epoch, count = self._call("trim", keys, FORGET_READER_MS)
         return Trimmed(int(epoch), count)
 
     def _call(self, function: str, keys: list[str], *arguments: str | int) -> Any:
         """Call a function that may be repeated without harm."""
+        name = FUNCTION_PREFIX + function
         with translated(self._address):
             try:
-                return self._client.fcall(function, len(keys), *keys, *arguments)
+                return self._client.fcall(name, len(keys), *keys, *arguments)
             except ResponseError as error:
                 if "Function not found" not in str(error):
                     raise
                 load_library(self._client)
-                return self._client.fcall(function, len(keys), *keys, *arguments)
+                return self._client.fcall(name, len(keys), *keys, *arguments)
 
     def ping(self) -> None:
         """See SubscriptionStore."""

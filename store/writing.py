@@ -9,7 +9,7 @@ from typing import Any
 from redis.exceptions import RedisError, ResponseError
 
 from store.base import Delete, Idempotency, Operation, Put, WriteResult
-from store.connection import address_in, load_library, translate, translated
+from store.connection import FUNCTION_PREFIX, address_in, load_library, translate, translated
 from store.errors import IdempotencyMismatch, StoreFull, StoreUnavailable
 from store.keys import Keys, bucket_of
 from store.requests import address_of, check_write, expected_text, read_reply
@@ -33,7 +33,7 @@ class Writer:
         contents = check_write(operations, idempotency)
         keys, arguments = self._write_arguments(operations, contents, idempotency)
         only_deletes = idempotency is None and all(isinstance(one, Delete) for one in operations)
-        function = "herald_delete" if only_deletes else "herald_write"
+        function = "delete" if only_deletes else "write"
         outcome, reply = self._call_durably(function, keys, arguments)
         if outcome == b"mismatch":
             assert idempotency is not None
@@ -54,7 +54,7 @@ class Writer:
         contents: Sequence[bytes],
         idempotency: Idempotency | None,
     ) -> tuple[list[str], list[str | bytes | int]]:
-        """Keys and arguments of herald_write, in the order its header states."""
+        """Keys and arguments of the function `write`, in the order its header states."""
         keys = [self._keys.epoch, self._keys.log, self._keys.counts, *self._keys.replies]
         numbers = {key: number for number, key in enumerate(keys, start=1)}
         arguments: list[str | bytes | int] = [
@@ -106,7 +106,7 @@ class Writer:
             translated(self._address, writing=True),
             self._client.pipeline(transaction=False) as pipeline,
         ):
-            pipeline.fcall(function, len(keys), *keys, *arguments)
+            pipeline.fcall(FUNCTION_PREFIX + function, len(keys), *keys, *arguments)
             if not self._settings.require_durable:
                 return pipeline.execute(raise_on_error=False)[0], (
                     1,

@@ -457,6 +457,12 @@ class StoreContract:
         assert sorted(odd) == sorted(f"s{number}" for number in range(1, 30, 2))
         assert list_all(store, "t", 4, {"team": "1", "kind": "y"}) == []
 
+    def test_labels_are_not_looked_for_elsewhere(self, store: SubscriptionStore) -> None:
+        labels = {'te"am\\': "é\n"}
+        put(store, "b", labels=labels)
+        store.write([Put(SubscriptionRecord("t", "c", (labels,)))])
+        assert list_all(store, "t", 4, labels) == ["b"]
+
     @pytest.mark.parametrize("seed", range(5))
     def test_a_listing_is_stable_under_writes(self, store: SubscriptionStore, seed: int) -> None:
         chosen = random.Random(seed)

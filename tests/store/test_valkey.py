@@ -19,7 +19,6 @@ from store.errors import (
     StoreUnavailable,
 )
 from store.keys import Keys
-from store.valkey import ValkeyStore
 from tests.store.contract import StoreContract, put, record
 from tests.store.server import StoreServer
 
@@ -57,9 +56,13 @@ class TestValkeyStore(StoreContract):
             again = other.write([Put(record("b"), ABSENT)], key)
             assert (again.replayed, again.outcomes) == (True, first.outcomes)
 
-    def test_a_server_holds_several_stores(self, store: SubscriptionStore) -> None:
+    def test_a_server_holds_several_stores(
+        self, store: SubscriptionStore, settings: StoreSettings
+    ) -> None:
         put(store)
-        assert isinstance(store, ValkeyStore)
+        with open_store(replace(settings, namespace=f"{settings.namespace}-2")) as other:
+            assert other.get("t", "a") is None
+            assert (other.newest_epoch(), other.counts()) == (0, {})
 
     def test_the_number_of_buckets_is_fixed(
         self, store: SubscriptionStore, settings: StoreSettings
