@@ -11,11 +11,11 @@ and cleared on leaving it, so both cost the event's size and never the number of
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from index.columns import PRESENT, EventBatch, ValueType
 from index.kernels.hashing import same_bytes
+from index.kernels.inlining import inlined
 from index.kernels.text_match import compare, contains, is_like
 from index.predicates import (
     ALL,
@@ -48,7 +48,7 @@ _LINEAR_MAX = 8
 """Sets up to this size are searched from end to end: one cache line, no branch mispredicted."""
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def enter_event(batch: EventBatch, event: int, entry_of: NDArray[np.int32]) -> None:
     """Fill `entry_of`, all -1 on entry, with the entries of an event.
 
@@ -60,7 +60,7 @@ def enter_event(batch: EventBatch, event: int, entry_of: NDArray[np.int32]) -> N
             entry_of[attribute] = entry
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def leave_event(batch: EventBatch, event: int, entry_of: NDArray[np.int32]) -> None:
     """Make `entry_of` all -1 again."""
     for entry in range(batch.entry_start[event], batch.entry_start[event + 1]):
@@ -69,7 +69,7 @@ def leave_event(batch: EventBatch, event: int, entry_of: NDArray[np.int32]) -> N
             entry_of[attribute] = -1
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def leaf_truth(
     predicates: PredicateColumns, number: int, batch: EventBatch, entry_of: NDArray[np.int32]
 ) -> int:
@@ -89,18 +89,8 @@ def leaf_truth(
         return UNKNOWN
     value = batch.value_start[entry]
     stop = batch.value_start[entry + 1]
-    if stop - value == 1:
-        return value_truth(predicates, number, batch, value)
-    return _values_truth(predicates, number, batch, value, stop)
-
-
-@njit(cache=True, nogil=True)
-def _values_truth(
-    predicates: PredicateColumns, number: int, batch: EventBatch, value: int, stop: int
-) -> int:
-    """Kleene's OR over the values, or AND if the record is flagged ALL."""
     decisive, result = TRUE, FALSE
-    if predicates.record[number]["flags"] & ALL:
+    if record["flags"] & ALL:
         decisive, result = FALSE, TRUE
     for at in range(value, stop):
         truth = value_truth(predicates, number, batch, at)
@@ -111,7 +101,7 @@ def _values_truth(
     return result
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def value_truth(predicates: PredicateColumns, number: int, batch: EventBatch, value: int) -> int:
     """A record on one value of a present attribute."""
     record = predicates.record[number]
@@ -141,7 +131,7 @@ def value_truth(predicates: PredicateColumns, number: int, batch: EventBatch, va
     return TRUE if _text_holds(predicates, number, batch, batch.value_string[value]) else FALSE
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _key_of(batch: EventBatch, value: int, flags: int) -> tuple[np.float64, np.int64]:
     """What equality compares: see `index.predicates`. A string no operand equals has key -1."""
     value_type = batch.value_type[value]
@@ -156,7 +146,7 @@ def _key_of(batch: EventBatch, value: int, flags: int) -> tuple[np.float64, np.i
     return np.float64(0.0), np.int64(NO_MARK)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _in_range(predicates: PredicateColumns, number: int, batch: EventBatch, value: int) -> bool:
     record = predicates.record[number]
     key = batch.value_number[value]
@@ -168,7 +158,7 @@ def _in_range(predicates: PredicateColumns, number: int, batch: EventBatch, valu
     return bool(above and below)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _is_member(
     predicates: PredicateColumns, start: int, stop: int, key: np.float64, mark: np.int64
 ) -> bool:
@@ -186,7 +176,7 @@ def _is_member(
     return False
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _text_holds(predicates: PredicateColumns, number: int, batch: EventBatch, string: int) -> bool:
     """Any of the record's needles on a string, folded or as it is."""
     record = predicates.record[number]
@@ -208,7 +198,7 @@ def _text_holds(predicates: PredicateColumns, number: int, batch: EventBatch, st
     return False
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _needle_holds(
     predicates: PredicateColumns,
     kind: int,
@@ -229,7 +219,7 @@ def _needle_holds(
     return is_like(text, start, stop, needle, needle_start, needle_stop)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _compare_needle(
     predicates: PredicateColumns, number: int, text: NDArray[np.uint8], start: int, stop: int
 ) -> int:

@@ -7,17 +7,17 @@ another's, so all but LIKE's `_` may look at bytes alone.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from index.kernels.hashing import same_bytes
+from index.kernels.inlining import inlined, uncounted
 from index.predicates import ANY_ONE, ANY_RUN
 
 _CONTINUATION_MASK = 0xC0
 _CONTINUATION = 0x80
 
 
-@njit(cache=True, nogil=True)
+@uncounted
 def compare(
     text: NDArray[np.uint8],
     start: int,
@@ -38,7 +38,7 @@ def compare(
     return -1 if size < other_size else 1
 
 
-@njit(cache=True, nogil=True)
+@uncounted
 def contains(
     text: NDArray[np.uint8],
     start: int,
@@ -58,7 +58,7 @@ def contains(
     return False
 
 
-@njit(cache=True, nogil=True)
+@uncounted
 def is_like(
     text: NDArray[np.uint8],
     start: int,
@@ -94,7 +94,7 @@ def is_like(
     return token == pattern_stop
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _after_code_point(text: NDArray[np.uint8], at: int, stop: int) -> int:
     at += 1
     while at < stop and text[at] & _CONTINUATION_MASK == _CONTINUATION:

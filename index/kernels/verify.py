@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from index.columns import EventBatch
+from index.kernels.inlining import inlined
 from index.kernels.leaf_test import (
     FALSE,
     OPAQUE,
@@ -43,7 +44,7 @@ class Scratch(NamedTuple):
     """Working memory of one thread."""
 
     entry_of: NDArray[np.int32]  # [attributes] entry of the event entered last, or -1
-    gate: NDArray[np.int64]  # [GATE_DEPTH_MAX, 3] open gates: still needed, can be spared, stop
+    gate: NDArray[np.int64]  # [GATE_DEPTH_MAX, 3] gates around the one at hand: need, spare, stop
 
 
 def new_scratch(attribute_count: int) -> Scratch:
@@ -51,7 +52,7 @@ def new_scratch(attribute_count: int) -> Scratch:
     return Scratch(np.full(attribute_count, -1, np.int32), np.zeros((GATE_DEPTH_MAX, 3), np.int64))
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def leaf_holds(
     predicates: PredicateColumns, leaf: int, batch: EventBatch, entry_of: NDArray[np.int32]
 ) -> int:
@@ -69,64 +70,47 @@ def leaf_holds(
     return YES if truth != FALSE else NO
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def holds(
     programs: Programs, predicates: PredicateColumns, batch: EventBatch, scratch: Scratch, row: int
 ) -> int:
     """NO, YES or UNDECIDED of a row on the event entered last."""
-    start, stop = programs.start[row], programs.start[row + 1]
-    if start == stop:
-        return YES
-    if programs.code[start] < 0:
-        return _gates_hold(programs, predicates, batch, scratch, start)
-    result = YES
-    for at in range(start, stop):
-        verdict = leaf_holds(predicates, programs.code[at], batch, scratch.entry_of)
-        if verdict == NO:
-            return NO
-        if verdict == UNDECIDED:
-            result = UNDECIDED
-    return result
-
-
-@njit(cache=True, nogil=True)
-def _gates_hold(
-    programs: Programs, predicates: PredicateColumns, batch: EventBatch, scratch: Scratch, at: int
-) -> int:
-    """The same for a program that begins with a gate, at code[at]."""
     code, gate = programs.code, scratch.gate
-    depth = -1
+    at, stop = programs.start[row], programs.start[row + 1]
+    if at == stop:
+        return YES
+    # The gate at hand is in local variables, those around it in the scratch. The row itself is the
+    # outermost gate: a conjunction of its leaves, or of one gate.
+    need, spare, depth = stop - at, 0, 0
+    if code[at] < 0:
+        need = 1
     while True:
         if code[at] < 0:
+            gate[depth, 0], gate[depth, 1], gate[depth, 2] = need, spare, stop
             depth += 1
-            gate[depth, 0] = -code[at]
-            gate[depth, 1] = code[at + 1]
-            gate[depth, 2] = at + code[at + 2]
+            need, spare, stop = -code[at], code[at + 1], at + code[at + 2]
             at += GATE_WORDS
-            if gate[depth, 1] >= 0:
-                continue
-            verdict = NO  # NEVER: it needs more children than it has
-            depth -= 1
         else:
             verdict = leaf_holds(predicates, code[at], batch, scratch.entry_of)
             at += 1
-        while depth >= 0:
-            if verdict == YES:
-                gate[depth, 0] -= 1
-            elif verdict == NO:
-                gate[depth, 1] -= 1
-            if gate[depth, 0] == 0:
+            need -= verdict == YES
+            spare -= verdict == NO
+        while True:
+            if need == 0:
                 verdict = YES
-            elif gate[depth, 1] < 0:
+            elif spare < 0:
                 verdict = NO
-            elif at == gate[depth, 2]:
+            elif at == stop:
                 verdict = UNDECIDED
             else:
                 break
-            at = gate[depth, 2]
+            if depth == 0:
+                return verdict
+            at = stop
             depth -= 1
-        if depth < 0:
-            return verdict
+            need, spare, stop = gate[depth, 0], gate[depth, 1], gate[depth, 2]
+            need -= verdict == YES
+            spare -= verdict == NO
 
 
 @njit(cache=True, nogil=True)
