@@ -66,7 +66,7 @@ class FilterError(ValueError):
         part: str = "",
         pointer: str | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(code, message)
         self.code = code
         self.message = message
         self.hint = hint
@@ -101,9 +101,17 @@ class EventError(ValueError):
     """An event that cannot be decoded: a stable reason, and what was found."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(f"{reason}: {detail}" if detail else reason)
+        super().__init__(reason, detail)
         self.reason = reason
         self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+
+
+def cut(text: str, length: int = 40) -> str:
+    """The text as a message may quote it: what users send can be a megabyte long."""
+    return text if len(text) <= length else text[:length] + "…"
 
 
 def _excerpt(line: str, column: int, width: int = 60) -> str:

@@ -73,7 +73,8 @@ def parse_json(tree: object, limits: Limits = LIMITS) -> Filter:
 
 
 def check_size(tree: object, limits: Limits = LIMITS) -> None:
-    """Refuse a decoded filter whose compact JSON has more bytes than the limit."""
+    """Refuse a filter that `parse_json` took, if its compact JSON has more bytes than the limit."""
+    # parse_json has refused what is nested too deeply to write.
     size = len(json.dumps(tree, ensure_ascii=False, separators=(",", ":")).encode())
     if size > limits.filter_bytes:
         raise FilterError(

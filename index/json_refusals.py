@@ -6,7 +6,7 @@ import json
 from difflib import get_close_matches
 from typing import Any
 
-from index.errors import FilterError
+from index.errors import FilterError, cut
 from index.model import Operator
 
 _INNER_KEYS = ("and", "or", "not", "isnottrue", "atleast")
@@ -76,6 +76,9 @@ def unknown_operator(name: object) -> FilterError:
 
 
 def described(value: object) -> str:
-    """What stands there, cut short."""
-    shown = json.dumps(value, ensure_ascii=False, default=str)
-    return shown if len(shown) <= 40 else shown[:40] + "…"
+    """What stands there, in short."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    return cut(json.dumps(value, default=str))

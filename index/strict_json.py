@@ -12,7 +12,7 @@ import json
 import re
 from typing import Any
 
-from index.errors import FilterError
+from index.errors import FilterError, cut
 from index.limits import LIMITS, Limits
 from index.numbers import parse_number
 
@@ -103,7 +103,7 @@ def _doubtful_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for key, value in pairs:
         members[key] = (
-            _Doubt("duplicate_key", f"the key {key!r} stands twice in one object", "keep one")
+            _Doubt("duplicate_key", f"the key {cut(key)!r} stands twice in one object", "keep one")
             if key in members
             else value
         )

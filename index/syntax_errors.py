@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Collection
 from difflib import get_close_matches
 
-from index.errors import FilterError
+from index.errors import FilterError, cut
 
 OPERATORS = (
     "= != <> < <= > >= IN, NOT IN, BETWEEN, LIKE, STARTS WITH, ENDS WITH, CONTAINS, MATCHES, "
@@ -176,13 +176,13 @@ def _instead_of_value(
         return FilterError(
             "syntax",
             "double quotes name attributes",
-            hint="put strings in single quotes: '" + value[1:-1].replace("'", "''") + "'",
+            hint="put strings in single quotes: '" + cut(value[1:-1]).replace("'", "''") + "'",
         )
     if kind == "PATH":
         return FilterError(
             "syntax",
-            f"{value} is an attribute, where a value belongs",
-            hint=f"put strings in single quotes: '{value}'",
+            f"{cut(value)} is an attribute, where a value belongs",
+            hint=f"put strings in single quotes: '{cut(value)}'",
         )
     if kind == "SIGN":
         return FilterError("syntax", f"a value cannot begin with {value}", hint=_NUMBER_HINT)
@@ -203,7 +203,7 @@ def _instead_of_value(
     if "NUMBER" not in accepted and kind in ("NUMBER", "TRUE", "FALSE", "TIMESTAMP", "NOW", "LIST"):
         return FilterError(
             "invalid_operand",
-            f"a string belongs here, not {value}",
+            f"a string belongs here, not {cut(value)}",
             hint="put it in single quotes",
         )
     return None
@@ -235,11 +235,11 @@ def _instead_of_operator(
     if kind == "$END" or not value[:1].isalpha():
         return None
     word = value.split(".")[0].upper()
-    close = get_close_matches(word, _OPERATOR_WORDS, n=1)
+    close = get_close_matches(word[:20], _OPERATOR_WORDS, n=1)
     meant = f"did you mean {close[0]}? " if close and close[0] != word else ""
     return FilterError(
         "unknown_operator",
-        f"{value} is no operator",
+        f"{cut(value)} is no operator",
         hint=f"{meant}the operators are {OPERATORS}",
     )
 
@@ -269,7 +269,7 @@ def _after_a_predicate(
 def _shown(kind: str, value: str) -> str:
     if kind == "$END":
         return "the end"
-    return value if len(value) <= 40 else value[:40] + "…"
+    return cut(value)
 
 
 def _expected(accepted: Collection[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from index.errors import FilterError
+from index.errors import FilterError, cut
 from index.model import AtLeast, Filter, Instant, Now, Operator, Predicate, Scalar
 from index.patterns import compile_regex, parse_network
 
@@ -188,7 +188,7 @@ def _check_regex(predicate: Predicate) -> None:
     except ValueError as error:
         raise FilterError(
             "invalid_regex",
-            f"RE2 refuses the pattern: {error}",
+            f"RE2 refuses the pattern: {cut(str(error), 200)}",
             hint="see RE2's syntax: no back-references, no look-around, a bounded size",
             part="value",
         ) from None

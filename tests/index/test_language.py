@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -472,9 +474,50 @@ def test_the_reference_cases_are_accepted_or_refused(shared: Path) -> None:
     assert count > 100
 
 
+def test_refusals_quote_little_of_a_long_text() -> None:
+    long = "x" * 100_000
+    texts = (f"a {long}", f"a = {long}", f'a = "{long}"', f"a = 1 {long}", f"a MATCHES '{long}('")
+    for text in (*texts, f"a IN CIDR '{long}'", f"a LIKE 'x' ESCAPE '{long}'", f"a = '{long}"):
+        with pytest.raises(FilterError) as caught:
+            parse_text(text)
+        assert len(str(caught.value)) < 500
+        assert len(caught.value.excerpt or "") < 200
+
+
+def test_a_refusal_survives_a_process_boundary() -> None:
+    with pytest.raises(FilterError) as caught:
+        parse_text("a == 1")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert vars(again) == vars(caught.value)
+    assert str(again) == str(caught.value)
+
+
 def test_the_documentation_has_every_error_code_and_limit() -> None:
     page = (REPOSITORY / "docs" / "language.md").read_text(encoding="utf-8")
     for code, meaning in FILTER_ERROR_CODES.items():
         assert f"| `{code}` | {meaning} |" in page, code
     for limit in ("1,048,576", "8,192", "10,000", "32"):
         assert limit in page
+
+
+def test_every_documented_operator_has_an_example_that_parses() -> None:
+    page = (REPOSITORY / "docs" / "language.md").read_text(encoding="utf-8")
+    table = page.split("## Operators")[1].split("## Combining")[0]
+    rows = re.findall(r"^\| `[^|]*\| `([^|]*)` \|.*\| `(\w+)` \|$", table, re.MULTILINE)
+    documented = set()
+    for example, name in rows:
+        predicate = parse_text(example)
+        assert isinstance(predicate, Predicate)
+        assert predicate.operator.value == name
+        documented.add(name)
+    assert documented == {operator.value for operator in Operator}
+
+
+def test_every_documented_expression_parses() -> None:
+    page = (REPOSITORY / "docs" / "language.md").read_text(encoding="utf-8")
+    combining = page.split("## Combining")[1].split("## Three-valued")[0]
+    arrays = page.split("## Arrays")[1].split("## The JSON form")[0]
+    examples = re.findall(r"^\| [^|]*\| `([^|`]*)` \|", combining + arrays, re.MULTILINE)
+    assert len(examples) > 8
+    for example in examples:
+        assert parse_text(example)
