@@ -79,7 +79,8 @@ def test_python_agrees_where_it_knows_the_characters() -> None:
         full = chr(code).casefold()
         if unicodedata.category(chr(code)) != "Cn" and len(full) == 1:
             assert full in (chr(folded), chr(code))
-    for code in set(range(0x110000)) - set(range(0xD800, 0xE000)) - set(FOLD_FROM.tolist()):
+    with_cases = set(range(0x20000))
+    for code in with_cases - set(range(0xD800, 0xE000)) - set(FOLD_FROM.tolist()):
         full = chr(code).casefold()
         assert len(full) > 1 or full == chr(code), hex(code)
 
