@@ -117,20 +117,19 @@ class EventStatistics:
         return self._hits_of[predicate]
 
 
-def attribute_values(event: dict[str, object]) -> Iterator[tuple[Path, list[Value | None]]]:
+def attribute_values(node: object, path: Path = ()) -> Iterator[tuple[Path, list[Value | None]]]:
     """Each attribute of an event, piece by piece: a path and values, None for one not kept."""
-    stack: list[tuple[Path, object]] = [((name,), child) for name, child in event.items()]
-    while stack:
-        path, node = stack.pop()
-        if isinstance(node, dict):
-            stack.extend(((*path, name), child) for name, child in node.items())
-        elif isinstance(node, list):
-            yield path, [None] if any(isinstance(child, dict) for child in node) else []
-            stack.extend((path, child) for child in node)
-        elif isinstance(node, str):
-            yield path, [(str, node) if len(node) <= STRING_LENGTH_MAX else None]
-        else:
-            yield path, [_value_of(node)]
+    if isinstance(node, dict):
+        for name, child in node.items():
+            yield from attribute_values(child, (*path, name))
+    elif isinstance(node, list):
+        yield path, [None] if any(isinstance(child, dict) for child in node) else []
+        for child in node:
+            yield from attribute_values(child, path)
+    elif isinstance(node, str):
+        yield path, [(str, node) if len(node) <= STRING_LENGTH_MAX else None]
+    else:
+        yield path, [_value_of(node)]
 
 
 def _hits_by_testing(counts: AttributeCounts, predicate: Predicate) -> float:
