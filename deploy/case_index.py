@@ -3,14 +3,18 @@
 as given     each case has an index of its own, built and then changed one write at a time
 as twin      the same, but every filter goes through its other form: text as JSON, JSON as text
 together     one index holds the subscriptions of all cases
-merged       one index for all, and its parts are merged before each batch of events
-reopened     one index for all, written as a snapshot and opened again before each batch
+merged       the same, and its parts are merged before each batch of events
+reopened     the same, and it is written to a file and opened again before each batch
+
+The last two are for algorithms that are `index.updatable.Updatable`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from deploy.cases import ACCEPTED, DEAD_LETTER, REFUSED, Case, Outcome, Publication, Write
 from deploy.filter_files import filter_of, twin_of
@@ -18,13 +22,15 @@ from index.base import MatchIndex
 from index.errors import FilterError
 from index.events import decode_payloads
 from index.model import Instant, Subscription
+from index.updatable import Updatable
 
 WAYS = ("as given", "as twin", "together")
+UPDATABLE_WAYS = ("merged", "reopened")
 
 
 def ways_of(algorithm: type[MatchIndex]) -> tuple[str, ...]:
     """The ways that an algorithm offers."""
-    return WAYS
+    return WAYS + UPDATABLE_WAYS if issubclass(algorithm, Updatable) else WAYS
 
 
 class IndexTarget:
@@ -56,6 +62,8 @@ class IndexTarget:
 
     def _match(self, key: int, payloads: list[bytes]) -> list[Outcome]:
         index = self._indexes.setdefault(key, self._algorithm.build([]))
+        if isinstance(index, Updatable) and self._way in UPDATABLE_WAYS:
+            index = self._indexes[key] = self._renewed(index)
         now = Instant(*divmod(time.time_ns(), 1_000_000_000))
         events, rejected = decode_payloads(payloads, index.vocabulary)
         outcomes: list[Outcome] = [
@@ -66,6 +74,16 @@ class IndexTarget:
                 raise AssertionError(f"a refused event matched {outcomes[row]}")
             outcomes[row] = DEAD_LETTER
         return outcomes
+
+    def _renewed(self, index: Updatable) -> Updatable:
+        """The index after a merge, or as a file holds it."""
+        if self._way == "merged":
+            index.merge()
+            return index
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "snapshot"
+            index.save(path)
+            return type(index).open(path)
 
     def _write(self, write: Write) -> str:
         index = self._indexes.setdefault(self._key(write.case), self._algorithm.build([]))

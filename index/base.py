@@ -5,7 +5,8 @@
     stats     counts of the structure, never timings   check    every invariant, slowly
 
 An index answers in rows, its own dense numbering of subscriptions; `ids_of` and `attachments_of`
-turn rows into what the caller knows. A row names one subscription for as long as the index lives.
+turn rows into what the caller knows. A row keeps its meaning, removals and replacements included,
+until an index that can be merged is merged.
 Every index gives exactly the matches of `index.algorithms.scan`.
 """
 
