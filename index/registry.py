@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from index.algorithms.psthash import PSTHash
 from index.algorithms.scan import Scan
 from index.base import MatchIndex
 
 ALGORITHMS: dict[str, type[MatchIndex]] = {
     Scan.name: Scan,
+    PSTHash.name: PSTHash,
 }
 
 DEFAULT = Scan.name

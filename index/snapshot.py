@@ -78,7 +78,10 @@ def write_snapshot(
 
 
 def open_snapshot(path: Path | str, verify: bool = True) -> tuple[dict[str, Any], Arrays]:
-    """The `meta` and the arrays of a snapshot, read-only and mapped from the file.
+    """The `meta` and the arrays of a snapshot, mapped from the file and not parsed.
+
+    The mapping is private: processes share its pages, and what one writes to an array reaches
+    neither the others nor the file. A read-only one would make numba compile every kernel twice.
 
     The header is always checked. `verify` also checks every array against its sha256, which reads
     the whole file; leave it out where the file was checked before.
@@ -87,7 +90,7 @@ def open_snapshot(path: Path | str, verify: bool = True) -> tuple[dict[str, Any]
     with target.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         header = _read_header(target, file, size)
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     arrays = {}
     for entry in header["arrays"]:
         array = _mapped_array(target, entry, mapped, size)

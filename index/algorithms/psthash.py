@@ -1,0 +1,245 @@
+"""PSTHash: file each subscription under two selective predicates at once, by their value spaces.
+
+Paper    Ji and Jacobsen, "PS-Tree-based Efficient Boolean Expression Matching for High-Dimensional
+         and Dense Workloads", PVLDB 12(3), 2018. Section 3.3 selectivity, 4 predicate spaces, 5
+         PSTBloom, 6 PSTHash, Alg. 6 and 7.
+Idea     a conjunction can only hold where two chosen predicates hold, its access predicates. Each
+         covers some disjoint spaces of its attribute, and the row is filed under every pair of
+         them. An event lies in one space per attribute; looking up all pairs of its spaces finds
+         every row whose access predicates it satisfies. Only those candidates are verified.
+Layout   space, see index.spaces -> part, a 64-bit hash -> key, one part or two mixed
+             table    uint64[slots, 2]   key | start, stop     half full, linear probing
+             bucket   int32[k]           rows, ascending in each bucket
+             filters  uint64[...]        of parts, of pairs of dimensions, of keys
+             residue  int32[r]           rows without key, tried on every event
+         element  (row, leaf, leaf or -1)                      what each row is filed under
+Worked   Figure 4: S1 a=1 b=-1 c<0    S2 a=1 b=-1 c>0    S3 a=1 b<-1 c=0    S4 a<1 b=-1 c=0
+
+             a=1, b=-1 -> S1 S2        a=1, c=0 -> S3        b=-1, c=0 -> S4
+
+         The event a=1, b=-1, c=2 lies in the spaces a=1, b=-1 and the cell c>0, so three keys are
+         looked up; the first finds S1 and S2, verification leaves S2 (tests/golden/psthash.json).
+Cost     s spaces of an event's values, c candidates: match O(s log cuts + s**2 + c). Build O(keys)
+         and a sort of them; 16 bytes a slot and 4 a filing. Best where two predicates together are
+         rare; poor where every one is met by most events, as `!=` or CONTAINS are.
+Differs  Any filter, not only conjunctions: index.kernels.cover finds access covers of trees, where
+         an OR files its row under all its children. Leaves that say nothing of values, such as `!=`
+         or LIKE '%x', are filed under the presence of their attribute. A row too small for two
+         access predicates has one (section 5), without PSTBloom's signatures: verification tests
+         the same predicates as exactly as fast. Selectivity is a number, not only a rank of
+         operators. A row with too many keys is filed under fewer, wider spaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.access import Access, Shares, choose_access, words_of_leaf
+from index.columns import EventBatch
+from index.kernels.cover import SINGLE_KEYS_MAX, Elements
+from index.kernels.filing import Dimensions, count_keys, list_keys, new_parts
+from index.kernels.keys import fill_table, find_bucket, has_bit, set_bits
+from index.kernels.probe import Compiled, Hits, KeyColumns, Memory, match_events
+from index.kernels.verify import new_scratch
+from index.program import POLARITY_BITS
+from index.spaces import SpaceColumns
+from index.updatable import Segment, Updatable
+from index.vocabulary import Vocabulary
+
+FILTER_BITS_PER_KEY = 16
+"""Bits of a filter for each entry: then one absent key in about 16 is looked for in vain."""
+FILTER_WORDS_MIN = 64
+FILTER_WORDS_MAX = 1 << 21
+"""16 MB: larger filters are slower than the misses they save."""
+HITS_PER_EVENT = 8
+"""Room for hits at first; it grows when the first events need more."""
+
+_SPACES = SpaceColumns._fields
+_DIMENSIONS = Dimensions._fields
+_ELEMENTS = Elements._fields
+
+
+class KeyTable(Segment):
+    """The rows of one segment by key."""
+
+    def __init__(self, keys: KeyColumns, elements: Elements) -> None:
+        self._keys = keys
+        self._elements = elements
+        self._counts = np.zeros(3, np.int64)
+
+    @classmethod
+    def build(
+        cls,
+        compiled: Compiled,
+        rows: NDArray[np.int32],
+        attribute_count: int,
+        shares: Shares,
+    ) -> Self:
+        """Choose access covers, list their keys, and sort the rows by them."""
+        access = choose_access(*compiled, rows, attribute_count, shares)
+        dimensions, keys, key_rows = _list_keys(compiled, access, attribute_count)
+        order = np.argsort(keys)
+        keys, key_rows = keys[order], key_rows[order]
+        is_new = np.ones(keys.size, np.bool_)
+        is_new[1:] = keys[1:] != keys[:-1]
+        distinct = keys[is_new]
+        table = np.zeros((_power_of_two(2 * distinct.size), 2), np.uint64)
+        kept, _ = fill_table(table, keys, key_rows)
+        key_filter = _new_filter(distinct.size)
+        set_bits(key_filter, distinct)
+        columns = KeyColumns(
+            access.spaces, dimensions, key_filter, table, key_rows[:kept].copy(), access.residue
+        )
+        return cls(columns, access.elements)
+
+    def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
+        """Look the events up one after the other, with more room for hits if it runs out."""
+        keys = self._keys
+        row_count = compiled.programs.start.size - 1
+        value_at = batch.value_start[batch.entry_start]
+        part_count = int((2 * np.diff(batch.entry_start) + 3 * np.diff(value_at)).max(initial=0))
+        memory = Memory(
+            new_scratch(attribute_count),
+            np.empty(part_count, np.int64),
+            np.empty(part_count, np.uint64),
+            np.zeros(row_count, np.int32),
+            np.empty(row_count, np.int32),
+            np.zeros(3, np.int64),
+        )
+        event_count = batch.entry_start.size - 1
+        capacity = HITS_PER_EVENT * event_count + keys.residue.size
+        hits = Hits(np.zeros(event_count + 1, np.int64), np.empty(capacity, np.int64))
+        event, missing = match_events(keys, compiled, batch, memory, hits, 0)
+        while event < event_count:
+            hit = np.empty(2 * (hits.hit.size + missing), np.int64)
+            hit[: hits.start[event]] = hits.hit[: hits.start[event]]
+            hits = hits._replace(hit=hit)
+            event, missing = match_events(keys, compiled, batch, memory, hits, event)
+        self._counts += memory.counts
+        return hits._replace(hit=hits.hit[: hits.start[-1]])
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """All columns under their own names."""
+        keys = self._keys
+        return {
+            **keys.spaces._asdict(),
+            **keys.dimensions._asdict(),
+            "key_filter": keys.key_filter,
+            "table": keys.table,
+            "bucket_row": keys.bucket_row,
+            "residue": keys.residue,
+            **{f"element_{name}": part for name, part in self._elements._asdict().items()},
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The table that `to_arrays` wrote."""
+        keys = KeyColumns(
+            SpaceColumns(*(arrays[name] for name in _SPACES)),
+            Dimensions(*(arrays[name] for name in _DIMENSIONS)),
+            *(arrays[name] for name in ("key_filter", "table", "bucket_row", "residue")),
+        )
+        return cls(keys, Elements(*(arrays[f"element_{name}"] for name in _ELEMENTS)))
+
+    def stats(self) -> dict[str, int]:
+        """Sizes of the parts, and what `match` has counted so far."""
+        keys = self._keys
+        probes, candidates, hits = self._counts.tolist()
+        return {
+            "residue_count": keys.residue.size,
+            "bucket_count": int(np.count_nonzero(keys.table[:, 0])),
+            "filing_count": keys.bucket_row.size,
+            "single_key_element_count": int(np.count_nonzero(self._elements.second < 0)),
+            "pair_key_element_count": int(np.count_nonzero(self._elements.second >= 0)),
+            "table_bytes": keys.table.nbytes + keys.bucket_row.nbytes,
+            "filter_bytes": keys.key_filter.nbytes
+            + keys.dimensions.part_filter.nbytes
+            + keys.dimensions.pair_filter.nbytes,
+            "space_bytes": sum(part.nbytes for part in keys.spaces),
+            "element_bytes": sum(part.nbytes for part in self._elements),
+            "probe_count": probes,
+            "candidate_count": candidates,
+            "hit_count": hits,
+        }
+
+    def check(self, rows: NDArray[np.int32]) -> None:
+        """Walk the table, the buckets and the filters."""
+        keys, elements = self._keys, self._elements
+        used = keys.table[keys.table[:, 0] != 0]
+        assert 2 * len(used) <= len(keys.table), "the table is more than half full"
+        assert len(np.unique(used[:, 0])) == len(used), "a key has two slots"
+        filed = 0
+        for key, bounds in used.tolist():
+            start, stop = bounds >> 32, bounds & 0xFFFFFFFF
+            assert start < stop, f"key {key} has no rows"
+            assert find_bucket(keys.table, np.uint64(key)) == (start, stop), f"key {key} is lost"
+            assert has_bit(keys.key_filter, np.uint64(key)), f"key {key} is not in the filter"
+            bucket = keys.bucket_row[start:stop]
+            assert np.all(np.diff(bucket) > 0), f"rows of key {key} do not ascend"
+            filed += stop - start
+        assert filed == keys.bucket_row.size, "buckets overlap or leave gaps"
+        assert np.isin(keys.bucket_row, elements.row).all(), "a row is filed without element"
+        assert not np.isin(keys.residue, elements.row).any(), "a row of the residue is filed, too"
+        assert np.isin(elements.row, rows).all() and np.isin(keys.residue, rows).all()
+        assert np.all(np.diff(elements.row) >= 0), "elements are not in the order of rows"
+
+    def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
+        """The elements of the row's cover."""
+        elements = self._elements
+        start, stop = np.searchsorted(elements.row, [row, row + 1]).tolist()
+        if start == stop:
+            return "under no key: it is tried on every event"
+        words = []
+        for at in range(start, stop):
+            leaves = [leaf for leaf in (elements.first[at], elements.second[at]) if leaf >= 0]
+            texts = [
+                words_of_leaf(compiled.predicates, vocabulary, int(leaf), bool(elements.coarse[at]))
+                for leaf in leaves
+            ]
+            words.append(" with ".join(sorted(texts)))
+        return "under " + ", or ".join(words)
+
+
+class PSTHash(Updatable):
+    """Two access predicates a subscription; any filter."""
+
+    name = "psthash"
+    paper = "Ji, Jacobsen: PS-Tree-based Efficient Boolean Expression Matching. PVLDB 12(3), 2018"
+    summary = "files each subscription under pairs of value spaces of two selective predicates"
+    segment_type = KeyTable
+
+
+def _list_keys(
+    compiled: Compiled, access: Access, attribute_count: int
+) -> tuple[Dimensions, NDArray[np.uint64], NDArray[np.int32]]:
+    """Every key with its row, and the dimensions they are made of."""
+    predicates, elements = compiled.predicates, access.elements
+    memory = new_parts(SINGLE_KEYS_MAX), new_parts(SINGLE_KEYS_MAX)
+    filed = predicates, access.costs, access.covers, elements, memory
+    count = count_keys(*filed)
+    attribute = predicates.record["attribute"]
+    paired = elements.second >= 0
+    pairs = attribute[elements.first[paired] >> POLARITY_BITS].astype(np.int64)
+    pairs = pairs * attribute_count + attribute[elements.second[paired] >> POLARITY_BITS]
+    dimensions = Dimensions(
+        np.zeros(attribute_count, np.uint8),
+        np.zeros(attribute_count, np.uint8),
+        _new_filter(4 * np.unique(pairs).size),
+        _new_filter(int(np.minimum(access.costs.key_count, SINGLE_KEYS_MAX).sum())),
+    )
+    listed = np.empty(count, np.uint64), np.empty(count, np.int32)
+    list_keys(*filed, dimensions, listed)
+    return dimensions, *listed
+
+
+def _new_filter(entry_count: int) -> NDArray[np.uint64]:
+    words = _power_of_two(entry_count * FILTER_BITS_PER_KEY // 64)
+    return np.zeros(min(max(words, FILTER_WORDS_MIN), FILTER_WORDS_MAX), np.uint64)
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(least - 1, 1).bit_length()

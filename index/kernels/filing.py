@@ -1,0 +1,209 @@
+"""Filing: the keys of the elements of access covers, and what a matcher must know to look them up.
+
+An element of one leaf has a key for each space of the leaf, one of two leaves a key for each pair
+of spaces (PSTHash, section 6.2: the cross product of the two access predicates' spaces).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from index.kernels.cover import (
+    BY_CELLS,
+    BY_EXISTENCE,
+    BY_POINTS,
+    BY_PRESENCE,
+    Elements,
+    LeafCosts,
+    filing_of_leaf,
+    is_coarse,
+)
+from index.kernels.keys import number_space, pair_of, part_of, set_bit
+from index.predicates import NO_MARK, NOCASE, STRING_MARK, PredicateColumns, PredicateKind
+from index.program import POLARITY_BITS
+from index.spaces import FACET_BITS, Covers, Facet
+
+_PRESENT, _EXISTS = int(Facet.PRESENT), int(Facet.EXISTS)
+_POINT, _FOLDED = int(Facet.POINT), int(Facet.FOLDED)
+_EQUAL, _IS_NULL = int(PredicateKind.EQUAL), int(PredicateKind.IS_NULL)
+
+
+class Parts(NamedTuple):
+    """Spaces of one leaf. Working memory of one thread."""
+
+    dimension: NDArray[np.int64]
+    part: NDArray[np.uint64]
+
+
+class Dimensions(NamedTuple):
+    """Which dimensions of `a` attributes have keys, and bit filters of what the keys consist of."""
+
+    single: NDArray[np.uint8]  # [a] bits 1 << facet of keys of one space
+    paired: NDArray[np.uint8]  # [a] of keys of two spaces
+    pair_filter: NDArray[np.uint64]  # pairs of dimensions
+    part_filter: NDArray[np.uint64]  # spaces
+
+
+def new_parts(count: int) -> Parts:
+    """Room for that many spaces."""
+    return Parts(np.zeros(count, np.int64), np.zeros(count, np.uint64))
+
+
+@njit(cache=True, nogil=True)
+def leaf_parts(
+    predicates: PredicateColumns,
+    costs: LeafCosts,
+    covers: Covers,
+    leaf: int,
+    coarse: bool,
+    parts: Parts,
+) -> int:
+    """Fill `parts` with the spaces a leaf is filed under; returns their number."""
+    filing = filing_of_leaf(predicates, leaf)
+    number = leaf >> POLARITY_BITS
+    first_dimension = int(predicates.record[number]["attribute"]) << FACET_BITS
+    if filing >= BY_POINTS and (coarse or is_coarse(predicates, costs, leaf)):
+        filing = BY_PRESENCE
+    if filing == BY_POINTS:
+        return _point_parts(predicates, number, first_dimension, parts)
+    if filing == BY_CELLS:
+        count = 0
+        position = costs.position[number]
+        for run in range(covers.run_start[position], covers.run_start[position + 1]):
+            dimension = first_dimension | int(covers.facet[run])
+            for cell in range(covers.first[run], covers.last[run] + 1):
+                parts.dimension[count] = dimension
+                parts.part[count] = part_of(dimension, np.uint64(cell))
+                count += 1
+        return count
+    dimension = first_dimension | (_EXISTS if filing == BY_EXISTENCE else _PRESENT)
+    parts.dimension[0] = dimension
+    parts.part[0] = part_of(dimension, np.uint64(0))
+    return 1
+
+
+@njit(cache=True, nogil=True)
+def _point_parts(
+    predicates: PredicateColumns, number: int, first_dimension: int, parts: Parts
+) -> int:
+    record = predicates.record[number]
+    if record["kind"] == _IS_NULL:
+        _set_point(parts, 0, first_dimension | _POINT, 0.0, NO_MARK)
+        return 1
+    folds = record["flags"] & NOCASE != 0
+    if record["kind"] == _EQUAL:
+        mark = int(record["low_residual"])
+        facet = _FOLDED if folds and mark == STRING_MARK else _POINT
+        _set_point(parts, 0, first_dimension | facet, record["low"], mark)
+        return 1
+    start, size = int(record["start"]), int(record["size"])
+    for at in range(size):
+        mark = int(predicates.member_mark[start + at])
+        facet = _FOLDED if folds and mark == STRING_MARK else _POINT
+        _set_point(parts, at, first_dimension | facet, predicates.member_number[start + at], mark)
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _set_point(parts: Parts, at: int, dimension: int, number: float, mark: int) -> None:
+    parts.dimension[at] = dimension
+    parts.part[at] = point_part(dimension, number, mark)
+
+
+@njit(cache=True, nogil=True)
+def point_part(dimension: int, number: float, mark: int) -> np.uint64:
+    """The part of the point space of a key (see `index.predicates`)."""
+    bits = np.float64(number).view(np.uint64)
+    return part_of(dimension, number_space(bits, mark))
+
+
+@njit(cache=True, nogil=True)
+def count_keys(
+    predicates: PredicateColumns,
+    costs: LeafCosts,
+    covers: Covers,
+    elements: Elements,
+    memory: tuple[Parts, Parts],
+) -> int:
+    """How many keys the elements have."""
+    total = 0
+    for at in range(elements.row.size):
+        coarse = elements.coarse[at]
+        count = leaf_parts(predicates, costs, covers, elements.first[at], coarse, memory[0])
+        if elements.second[at] >= 0:
+            count *= leaf_parts(predicates, costs, covers, elements.second[at], coarse, memory[1])
+        total += count
+    return total
+
+
+@njit(cache=True, nogil=True)
+def list_keys(
+    predicates: PredicateColumns,
+    costs: LeafCosts,
+    covers: Covers,
+    elements: Elements,
+    memory: tuple[Parts, Parts],
+    dimensions: Dimensions,
+    listed: tuple[NDArray[np.uint64], NDArray[np.int32]],
+) -> None:
+    """Fill `listed` with (key, row) of every key, and `dimensions` with what they are made of."""
+    keys, rows = listed
+    total = 0
+    for at in range(elements.row.size):
+        coarse = elements.coarse[at]
+        first, second = memory
+        first_count = leaf_parts(predicates, costs, covers, elements.first[at], coarse, first)
+        for one in range(first_count):
+            set_bit(dimensions.part_filter, first.part[one])
+        if elements.second[at] < 0:
+            for one in range(first_count):
+                keys[total] = first.part[one]
+                rows[total] = elements.row[at]
+                total += 1
+                enter_dimension(dimensions.single, first.dimension[one])
+            continue
+        second_count = leaf_parts(predicates, costs, covers, elements.second[at], coarse, second)
+        for other in range(second_count):
+            set_bit(dimensions.part_filter, second.part[other])
+        if first_count and second_count and first.dimension[0] > second.dimension[0]:
+            first, second = second, first
+            first_count, second_count = second_count, first_count
+        for one in range(first_count):
+            for other in range(second_count):
+                keys[total] = pair_of(first.part[one], second.part[other])
+                rows[total] = elements.row[at]
+                total += 1
+        _enter_pairs(dimensions, first, first_count, second, second_count)
+
+
+@njit(cache=True, nogil=True)
+def enter_dimension(facets: NDArray[np.uint8], dimension: int) -> None:
+    """Note that a dimension has keys."""
+    facets[dimension >> FACET_BITS] |= np.uint8(1 << (dimension & ((1 << FACET_BITS) - 1)))
+
+
+@njit(cache=True, nogil=True)
+def dimension_pair(first: int, second: int) -> np.uint64:
+    """The hash of two dimensions, the smaller one first."""
+    return pair_of(np.uint64(first), np.uint64(second))
+
+
+@njit(cache=True, nogil=True)
+def _enter_pairs(
+    dimensions: Dimensions, first: Parts, first_count: int, second: Parts, second_count: int
+) -> None:
+    """Note the pairs of dimensions of two leaves; a leaf's spaces lie in one or two dimensions."""
+    for one in range(first_count):
+        if one and first.dimension[one] == first.dimension[one - 1]:
+            continue
+        enter_dimension(dimensions.paired, first.dimension[one])
+        for other in range(second_count):
+            if other and second.dimension[other] == second.dimension[other - 1]:
+                continue
+            enter_dimension(dimensions.paired, second.dimension[other])
+            pair = dimension_pair(first.dimension[one], second.dimension[other])
+            set_bit(dimensions.pair_filter, pair)

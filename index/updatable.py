@@ -1,0 +1,460 @@
+"""Updatable: six verbs and many versions for an algorithm that can only build.
+
+Idea     segments are built once and never change. The base segment may be large, and be mapped from
+         a snapshot. What is added since lies in rows of its own: small recent segments, the newest
+         rows in none and tested one by one. A removed row stays where it is and is not visible any
+         more; so is a row that another of the same id has replaced.
+Layout   rows        0 ........................ n | n+1 ................ m ........ k | k+1 .. end
+         store       base, perhaps mapped         | recent
+         segments    one                          | each RATIO times the next          | tail
+         row         visible at version v if born <= v < died
+Worked   add s1 at version 1, s2 at 2; replace s1 at 3; remove s2 at 4. Rows s1 [1, 3), s2 [2, 4),
+         s1 [3, ..): version 2 sees rows 0 and 1, version 3 rows 1 and 2, version 4 row 2.
+Cost     add O(compile), and now and then a segment: every row is built into log(rows) / log(RATIO)
+         of them, RATIO times each at most. remove O(1). match: one segment after the other, and a
+         filter by version. The base is built again only by `merge`.
+
+Readers never lock: `match` takes one reference to an immutable state, and a version that it has
+seen stays as it was. Writers take turns.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.access import KnownShares, Shares
+from index.base import MatchIndex
+from index.columns import EventBatch, Matches
+from index.errors import EventError
+from index.evaluate import truth
+from index.kernels.probe import VERDICT_BITS, Compiled, Hits
+from index.kernels.verify import UNDECIDED, match_all, new_scratch
+from index.model import Filter, Instant, Subscription
+from index.row_store import RowStore, joined
+from index.snapshot import SnapshotError, open_snapshot, write_snapshot
+from index.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from index.events import Events
+    from index.statistics import EventStatistics
+
+TAIL_ROWS_MAX = 64
+"""So many newest rows are tested one by one: cheaper than to build and to ask one more segment."""
+RATIO = 8
+"""A recent segment is built into one with what follows it, unless it is RATIO times as large."""
+SEGMENT_ROWS_MAX = 131_072
+"""A recent segment of that size is not built again before `merge`, so that no add takes long."""
+FILTERS_REMEMBERED_MAX = 65_536
+
+VERDICT_MASK = (1 << VERDICT_BITS) - 1
+_ROW_BITS = 31
+_ROW_MASK = (1 << _ROW_BITS) - 1
+_HIT_BITS = _ROW_BITS + VERDICT_BITS
+
+
+class Segment(ABC):
+    """An algorithm's structure over some rows of a store; immutable once built."""
+
+    @classmethod
+    @abstractmethod
+    def build(
+        cls, compiled: Compiled, rows: NDArray[np.int32], attribute_count: int, shares: Shares
+    ) -> Self:
+        """The structure for `rows`, which ascend."""
+
+    @abstractmethod
+    def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
+        """Rows that hold or are undecided, by event; `compiled` may have grown since `build`."""
+
+    @abstractmethod
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything, as arrays of numbers that a snapshot can hold."""
+
+    @classmethod
+    @abstractmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The structure that `to_arrays` wrote."""
+
+    @abstractmethod
+    def stats(self) -> dict[str, int]:
+        """Counts; those of several segments are added up."""
+
+    @abstractmethod
+    def check(self, rows: NDArray[np.int32]) -> None:
+        """Assert every invariant; `rows` are those it was built for."""
+
+    @abstractmethod
+    def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
+        """Where a row is kept, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A segment and the rows it was built for, by their numbers in the recent store."""
+
+    segment: Segment
+    rows: NDArray[np.int32]
+    stop: int  # it covers the visible rows before this one, back to the former segment's stop
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What a reader needs; replaced as a whole by every change."""
+
+    version: int
+    base: RowStore
+    base_segment: Segment
+    recent: RowStore
+    recent_count: int
+    segments: tuple[_Placed, ...]
+    alive_count: int
+
+    @property
+    def tail_start(self) -> int:
+        """The first recent row that is in no segment."""
+        return self.segments[-1].stop if self.segments else 0
+
+    def place(self, row: int) -> tuple[RowStore, int]:
+        """The store of a row, and its number there."""
+        base_count = len(self.base)
+        return (self.base, row) if row < base_count else (self.recent, row - base_count)
+
+    def find(self, subscription_id: str) -> tuple[RowStore, int] | None:
+        """The place of the living row of an id."""
+        for store in (self.recent, self.base):
+            row = store.find(subscription_id)
+            if row >= 0:
+                return store, row
+        return None
+
+
+class Updatable(MatchIndex):
+    """A MatchIndex from a Segment; subclasses name theirs in `segment_type`."""
+
+    segment_type: ClassVar[type[Segment]]
+
+    def __init__(self) -> None:
+        self.vocabulary = Vocabulary()
+        self.oldest_version = 0
+        """No match will ask for an older version: rows that died by then may be dropped."""
+        self._shares = KnownShares(None)
+        self._writing = threading.RLock()
+        self._filters: dict[int, Filter] = {}
+        self._settled_count = 0
+        base = RowStore(self.vocabulary)
+        self.meta: dict[str, object] = {}
+        """What `save` was given to keep beside the index, after `open`."""
+        self._state: _State
+        self._begin(base, self._build_base(base), 0)
+
+    @classmethod
+    def build(
+        cls,
+        subscriptions: Iterable[Subscription],
+        statistics: EventStatistics | None = None,
+        version: int = 0,
+    ) -> Self:
+        """An index whose base holds all of them, visible from `version` on."""
+        index = cls()
+        distinct = {subscription.id: subscription for subscription in subscriptions}
+        base = RowStore(index.vocabulary)
+        base.append(list(distinct.values()), version)
+        index._shares = KnownShares(statistics)
+        index._begin(base, index._build_base(base), version)
+        return index
+
+    @classmethod
+    def open(cls, path: Path | str, verify: bool = True) -> Self:
+        """The index that `save` wrote. Arrays are mapped, so time hardly grows with the rows."""
+        meta, arrays = open_snapshot(path, verify)
+        if meta["algorithm"] != cls.name:
+            problem = f"it was written by {meta['algorithm']}, not by {cls.name}"
+            raise SnapshotError(Path(path), "meta", problem)
+        index = cls()
+        index.vocabulary = Vocabulary.from_arrays(_part(arrays, "vocabulary"))
+        base = RowStore(index.vocabulary, _part(arrays, "rows"))
+        segment = cls.segment_type.from_arrays(_part(arrays, "segment"))
+        index._begin(base, segment, meta["version"])
+        index.meta = meta["meta"]
+        return index
+
+    def save(self, path: Path | str, meta: Mapping[str, object] | None = None) -> int:
+        """Write the newest version to a snapshot file; returns its bytes. `meta` is kept beside."""
+        with self._writing:
+            state = self._state
+            base, segment = state.base, state.base_segment
+            if state.recent_count or base.dead_count:
+                base, segment = self._merged(state, state.version)
+            arrays = {
+                **_named("vocabulary", self.vocabulary.to_arrays()),
+                **_named("rows", base.to_arrays()),
+                **_named("segment", segment.to_arrays()),
+            }
+        header = {"algorithm": self.name, "version": state.version, "meta": dict(meta or {})}
+        return write_snapshot(path, header, arrays)
+
+    @property
+    def version(self) -> int:
+        """The newest version: that of the last change."""
+        return self._state.version
+
+    def advance(self, version: int) -> None:
+        """Let `version` be the newest, though nothing changed."""
+        with self._writing:
+            self._state = replace(self._state, version=self._next_version(version))
+
+    def add(self, subscription: Subscription, version: int | None = None) -> None:
+        """Take in a subscription from `version` on (by default one more than the newest)."""
+        self.add_all([subscription], version)
+
+    def add_all(self, subscriptions: Sequence[Subscription], version: int | None = None) -> None:
+        """Take in several at one version; of two with one id the later stands."""
+        with self._writing:
+            state = self._state
+            version = self._next_version(version)
+            distinct = {subscription.id: subscription for subscription in subscriptions}
+            replaced = [place for one in distinct if (place := state.find(one)) is not None]
+            state.recent.append(list(distinct.values()), version)
+            for store, row in replaced:
+                store.kill(row, version)
+            self._state = replace(
+                state,
+                version=version,
+                recent_count=len(state.recent),
+                segments=self._segments_of(state),
+                alive_count=state.alive_count + len(distinct) - len(replaced),
+            )
+
+    def remove(self, subscription_id: str, version: int | None = None) -> bool:
+        """Let a subscription be invisible from `version` on; False if there is none."""
+        with self._writing:
+            state = self._state
+            version = self._next_version(version)
+            place = state.find(subscription_id)
+            if place is not None:
+                store, row = place
+                store.kill(row, version)
+            alive_count = state.alive_count - (place is not None)
+            self._state = replace(state, version=version, alive_count=alive_count)
+            return place is not None
+
+    def merge(self, oldest_version: int | None = None) -> None:
+        """Build base and recent rows into a new base; rows get new numbers.
+
+        Rows that died by `oldest_version` (by default the newest) are dropped, and no older version
+        can be asked for any more.
+        """
+        with self._writing:
+            state = self._state
+            oldest = state.version if oldest_version is None else oldest_version
+            self._begin(*self._merged(state, oldest), state.version)
+            self.oldest_version = oldest
+
+    def match(self, events: Events, now: Instant, version: int | None = None) -> Matches:
+        """The rows visible at `version` (by default the newest) whose filter is TRUE, ascending."""
+        state = self._state
+        version = state.version if version is None else version
+        if not self.oldest_version <= version <= state.version:
+            known = f"{self.oldest_version} to {state.version}"
+            raise ValueError(f"version {version} is not known, only {known}")
+        events = events.renewed(self.vocabulary)
+        parts = list(self._hits(state, events.columns, version))
+        codes = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+        undecided = np.flatnonzero(codes & VERDICT_MASK == UNDECIDED)
+        if undecided.size:
+            settled = [self._settle(state, events, code, now) for code in codes[undecided].tolist()]
+            codes = np.delete(codes, undecided[~np.array(settled)])
+        event = codes >> _HIT_BITS
+        codes = codes[~_refused(events, event)]
+        counts = np.bincount(codes >> _HIT_BITS, minlength=len(events))
+        start = np.zeros(len(events) + 1, np.int64)
+        np.cumsum(counts, out=start[1:])
+        return Matches(start, (codes >> VERDICT_BITS & _ROW_MASK).astype(np.int32))
+
+    def ids_of(self, rows: Iterable[int]) -> list[str]:
+        """Subscription ids of rows, in the order of the rows."""
+        state = self._state
+        return [store.id_of(at) for store, at in map(state.place, rows)]
+
+    def attachments_of(self, rows: Iterable[int]) -> list[bytes]:
+        """Attachments of rows, in the order of the rows."""
+        state = self._state
+        return [store.attachment_of(at) for store, at in map(state.place, rows)]
+
+    def filing_of(self, subscription_id: str) -> str:
+        """Under which keys a subscription is filed, in words."""
+        state = self._state
+        place = state.find(subscription_id)
+        if place is None:
+            raise KeyError(f"no subscription {subscription_id!r}")
+        store, row = place
+        segment = state.base_segment
+        if store is state.recent:
+            placed = [one for one in state.segments if row < one.stop]
+            if not placed:
+                return "among the newest: it is tried on every event until there are more of them"
+            segment = placed[0].segment
+        return segment.filing_of(store.compiled(), self.vocabulary, row)
+
+    def stats(self) -> dict[str, int | float]:
+        """Counts of rows and segments, and those of the algorithm, added up over the segments."""
+        state = self._state
+        counts: Counter[str] = Counter()
+        for segment in (state.base_segment, *(placed.segment for placed in state.segments)):
+            counts.update(segment.stats())
+        return {
+            "subscription_count": state.alive_count,
+            "row_count": len(state.base) + state.recent_count,
+            "dead_row_count": state.base.dead_count + state.recent.dead_count,
+            "tail_row_count": state.recent_count - state.tail_start,
+            "segment_count": 1 + len(state.segments),
+            "settled_count": self._settled_count,
+            "row_bytes": state.base.nbytes + state.recent.nbytes,
+            **counts,
+        }
+
+    def check(self) -> None:
+        """Assert every invariant of the layout."""
+        state = self._state
+        rows = np.arange(len(state.base), dtype=np.int32)
+        state.base_segment.check(rows)
+        state.base.check()
+        state.recent.check()
+        stop = 0
+        for placed in state.segments:
+            placed.segment.check(placed.rows)
+            missing = np.setdiff1d(np.arange(stop, placed.stop), placed.rows)
+            assert np.all(state.recent.died[missing] <= self.oldest_version), missing
+            stop = placed.stop
+        assert stop <= state.recent_count <= len(state.recent)
+        alive = sum(np.count_nonzero(store.alive) for store in (state.base, state.recent))
+        assert alive == state.alive_count, (alive, state.alive_count)
+
+    def __len__(self) -> int:
+        return self._state.alive_count
+
+    def _begin(self, base: RowStore, segment: Segment, version: int) -> None:
+        """Start with a base and nothing recent."""
+        self._filters.clear()
+        self.oldest_version = version
+        alive_count = len(base) - base.dead_count
+        recent = RowStore(self.vocabulary)
+        self._state = _State(version, base, segment, recent, 0, (), alive_count)
+
+    def _build_base(self, base: RowStore) -> Segment:
+        rows = np.arange(len(base), dtype=np.int32)
+        return self._build(base, rows)
+
+    def _build(self, store: RowStore, rows: NDArray[np.int32]) -> Segment:
+        shares = self._shares.of(store.predicates.number_of, self.vocabulary)
+        attribute_count = self.vocabulary.attribute_count
+        return self.segment_type.build(store.compiled(), rows, attribute_count, shares)
+
+    def _merged(self, state: _State, oldest_version: int) -> tuple[RowStore, Segment]:
+        parts = [
+            (store, np.flatnonzero(store.died > oldest_version).astype(np.int32))
+            for store in (state.base, state.recent)
+        ]
+        base = joined(self.vocabulary, parts)
+        return base, self._build_base(base)
+
+    def _segments_of(self, state: _State) -> tuple[_Placed, ...]:
+        """The recent segments, with a new last one if the tail has become too long."""
+        stop = len(state.recent)
+        size = stop - state.tail_start
+        if size <= TAIL_ROWS_MAX:
+            return state.segments
+        kept = list(state.segments)
+        while kept and kept[-1].rows.size < RATIO * size:
+            if kept[-1].rows.size + size > SEGMENT_ROWS_MAX:
+                break
+            size += kept.pop().rows.size
+        start = kept[-1].stop if kept else 0
+        alive = state.recent.died[start:] > self.oldest_version
+        rows = (np.flatnonzero(alive) + start).astype(np.int32)
+        return (*kept, _Placed(self._build(state.recent, rows), rows, stop))
+
+    def _next_version(self, version: int | None) -> int:
+        newest = self._state.version
+        if version is None:
+            return newest + 1
+        if version < newest:
+            raise ValueError(f"version {version} is older than the newest, {newest}")
+        return version
+
+    def _hits(self, state: _State, batch: EventBatch, version: int) -> Iterator[NDArray[np.int64]]:
+        """Visible hits of each segment, as event << _HIT_BITS | row << VERDICT_BITS | verdict."""
+        attribute_count = self.vocabulary.attribute_count
+        base, recent = state.base, state.recent
+        hits = state.base_segment.match(base.compiled(), batch, attribute_count)
+        yield _codes(hits, base, 0, version)
+        compiled = recent.compiled()
+        for placed in state.segments:
+            hits = placed.segment.match(compiled, batch, attribute_count)
+            yield _codes(hits, recent, len(base), version)
+        if state.tail_start < state.recent_count:
+            tail = slice(state.tail_start, state.recent_count + 1)
+            programs = compiled.programs._replace(start=compiled.programs.start[tail])
+            scratch = new_scratch(attribute_count)
+            verdicts = match_all(programs, compiled.predicates, batch, scratch)
+            event, row = np.nonzero(verdicts)
+            start = np.searchsorted(event, np.arange(len(verdicts) + 1))
+            hit = (row + state.tail_start) << VERDICT_BITS | verdicts[event, row]
+            yield _codes(Hits(start, hit), recent, len(base), version)
+
+    def _settle(self, state: _State, events: Events, code: int, now: Instant) -> bool:
+        """Does the filter hold, as the oracle sees it?"""
+        self._settled_count += 1
+        row = code >> VERDICT_BITS & _ROW_MASK
+        node = self._filters.get(row)
+        if node is None:
+            if len(self._filters) >= FILTERS_REMEMBERED_MAX:
+                self._filters.clear()
+            store, at = state.place(row)
+            node = self._filters[row] = store.filter_of(at)
+        try:
+            return truth(node, events.event(code >> _HIT_BITS), now) is True
+        except EventError:
+            return False  # the event was refused, and matches nothing
+
+
+def _codes(hits: Hits, store: RowStore, first_row: int, version: int) -> NDArray[np.int64]:
+    event = np.repeat(np.arange(hits.start.size - 1), np.diff(hits.start))
+    codes = (event << _HIT_BITS) + hits.hit + (first_row << VERDICT_BITS)
+    visible = store.visible(hits.hit >> VERDICT_BITS, version)
+    return codes if visible is None else codes[visible]
+
+
+def _refused(events: Events, event: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of these events were refused: they have no entries, and yet `MISSING a` finds them."""
+    columns = events.columns
+    refused = np.zeros(event.size, np.bool_)
+    without_entries = columns.entry_start[event] == columns.entry_start[event + 1]
+    for one in np.unique(event[without_entries]).tolist():
+        try:
+            events.event(one)
+        except EventError:
+            refused |= event == one
+    return refused
+
+
+def _named(part: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {f"{part}/{name}": array for name, array in arrays.items()}
+
+
+def _part(arrays: Mapping[str, NDArray[Any]], part: str) -> dict[str, NDArray[Any]]:
+    prefix = f"{part}/"
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
