@@ -54,6 +54,7 @@ class VocabularyColumns(NamedTuple):
     string_text: NDArray[np.uint8]
     seed: np.uint64  # secret that hashes start from
     attribute_count: int
+    string_count: int
     folds: int  # 1 if some predicate compares without case, so that batches must be folded
 
 
@@ -235,6 +236,7 @@ class Vocabulary:
                     string_text=_read_only(self._strings.text),
                     seed=self._seed,
                     attribute_count=len(self._attribute_node),
+                    string_count=self._string_count,
                     folds=self._folds,
                 )
         return columns

@@ -139,9 +139,13 @@ def child_named(vocabulary: VocabularyColumns, parent: int, name: NDArray[np.uin
 def find_operand(
     vocabulary: VocabularyColumns, value: np.uint64, data: NDArray[np.uint8], start: int, stop: int
 ) -> int:
-    """The code of the operand string data[start:stop] whose hash is `value`, or -1."""
+    """The code of the operand string data[start:stop] whose hash is `value`, or -1.
+
+    A string that was interned after the columns were taken has no code in them.
+    """
     strings = (vocabulary.string_start, vocabulary.string_text)
-    return find_string(vocabulary.string_slot, strings, value, data, start, stop)
+    code = find_string(vocabulary.string_slot, strings, value, data, start, stop)
+    return code if code < vocabulary.string_count else -1
 
 
 @leaf

@@ -19,7 +19,7 @@ _POWERS = np.array([float(10**power) for power in range(23)])
 _MANTISSA_MAX = np.uint64(1 << 53)
 _INT64_LIMIT = np.uint64(1 << 63)
 _DIGITS_MAX = 19  # as many as always fit an unsigned word
-_MAGNITUDE_MAX = 300  # decimal digits before the point that surely do not overflow a double
+_MAGNITUDE_MAX = 308  # decimal digits before the point that surely do not overflow a double
 _EXPONENT_MAX = 1_000_000  # a longer exponent is left to the plain decoder
 _TEN = np.uint64(10)
 
