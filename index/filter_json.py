@@ -24,7 +24,6 @@ from index.json_refusals import (
     wrong_type,
 )
 from index.json_writer import to_json
-from index.lexer import too_deep
 from index.limits import LIMITS, Limits
 from index.model import (
     And,
@@ -43,7 +42,15 @@ from index.model import (
 )
 from index.strict_json import loads_json
 from index.text_writer import NEGATED_BEHIND_PATH
-from index.validation import NEEDLE_OPERATORS, at_least, check_options, checked
+from index.validation import (
+    NEEDLE_OPERATORS,
+    at_least,
+    check_options,
+    checked,
+    too_deep,
+    too_many_predicates,
+    too_many_values,
+)
 
 __all__ = ["check_size", "loads_json", "parse_json", "to_json"]
 
@@ -174,11 +181,7 @@ class _Reader:
             raise unknown_operator(name)
         self.predicates_left -= 1
         if self.predicates_left < 0:
-            raise FilterError(
-                "too_many_predicates",
-                f"more than {self.limits.filter_predicates} predicates",
-                hint="split the filter over several subscriptions, or use in",
-            )
+            raise too_many_predicates(self.limits)
         try:
             path = path_of(node["attr"])
             if operator in _WITHOUT_VALUE:
@@ -208,12 +211,7 @@ class _Reader:
     def values(self, values: list[object]) -> tuple[Scalar, ...]:
         """The members of a list, no more than the limit."""
         if len(values) > self.limits.filter_list_values:
-            raise FilterError(
-                "too_many_values",
-                f"more than {self.limits.filter_list_values} values in one list",
-                hint="split the list with or",
-                part="value",
-            )
+            raise too_many_values(self.limits)
         return tuple([scalar(value, f"value/{i}") for i, value in enumerate(values)])
 
 

@@ -16,6 +16,7 @@ from index.lalr import Actions
 from index.limits import Limits
 from index.model import Path
 from index.syntax_errors import no_token
+from index.validation import too_deep, too_many_predicates, too_many_values
 
 RESERVED = frozenset("AND OR NOT TRUE FALSE EXISTS MISSING ANY ALL ATLEAST FORALL".split())
 """Words that begin no path unless quoted."""
@@ -127,25 +128,11 @@ class _Tally:
     def count_predicate(self, token: Token) -> None:
         self.predicates += 1
         if self.predicates > self.limits.filter_predicates:
-            raise at(
-                token.start_pos,
-                FilterError(
-                    "too_many_predicates",
-                    f"more than {self.limits.filter_predicates} predicates",
-                    hint="split the filter over several subscriptions, or use IN",
-                ),
-            )
+            raise at(token.start_pos, too_many_predicates(self.limits))
 
     def check_length(self, value_count: int, token: Token) -> None:
         if value_count > self.limits.filter_list_values:
-            raise at(
-                token.start_pos,
-                FilterError(
-                    "too_many_values",
-                    f"more than {self.limits.filter_list_values} values in one list",
-                    hint="split the list with OR",
-                ),
-            )
+            raise at(token.start_pos, too_many_values(self.limits))
 
     def follow(self, token: Token, accepted: Container[str]) -> None:
         """Enter or leave a level, a NOT or a list member."""
@@ -198,15 +185,6 @@ def path_of(text: str) -> Path:
         return tuple(text.split("."))
     return tuple(
         name[1:-1].replace('""', '"') if name[0] == '"' else name for name in _NAMES.findall(text)
-    )
-
-
-def too_deep(limits: Limits) -> FilterError:
-    """The refusal of a filter nested beyond the limit, in either form."""
-    return FilterError(
-        "too_deep",
-        f"nested more than {limits.filter_nesting} deep",
-        hint="flatten it, or split it over several subscriptions",
     )
 
 

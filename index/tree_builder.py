@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from index.errors import FilterError
 from index.instants import parse_duration, parse_instant
 from index.lexer import Token, at, path_of
+from index.literals import number, plain_values, scalar, unquoted
 from index.model import (
     And,
     Constant,
@@ -25,9 +26,7 @@ from index.model import (
     Path,
     Predicate,
     Quantifier,
-    Scalar,
 )
-from index.numbers import parse_number
 from index.validation import at_least, checked
 
 _COMPARISONS = {
@@ -122,12 +121,12 @@ class TreeBuilder:
     @staticmethod
     def at_least(children: list[Any]) -> Filter:
         """`ATLEAST 2 OF (x, y, z)`"""
-        number: Token = children[1]
+        count: Token = children[1]
         alternatives: list[Filter] = children[4]
         try:
-            return at_least(_number(number.value, number.start_pos), tuple(alternatives))
+            return at_least(number(count.value, count.start_pos), tuple(alternatives))
         except FilterError as error:
-            raise at(number.start_pos, error) from None
+            raise at(count.start_pos, error) from None
 
     @staticmethod
     def element(children: list[Any]) -> Filter:
@@ -158,7 +157,7 @@ class TreeBuilder:
         """`= 'x'`, `>= 5`, `!= 'x' NOCASE`"""
         operator = _COMPARISONS[children[0].value]
         nocase = children[2] if len(children) == 3 else None
-        return Test(operator, _scalar(children[1]), (children[1],), nocase)
+        return Test(operator, scalar(children[1]), (children[1],), nocase)
 
     @staticmethod
     def is_null(children: list[Token]) -> Test:
@@ -177,8 +176,8 @@ class TreeBuilder:
         members = children[1]
         nocase = children[2] if len(children) == 3 else None
         if isinstance(members, Token):
-            return Test(Operator.IN, _plain_values(members), (members,), nocase)
-        return Test(Operator.IN, tuple(map(_scalar, members)), tuple(members), nocase)
+            return Test(Operator.IN, plain_values(members), (members,), nocase)
+        return Test(Operator.IN, tuple(map(scalar, members)), tuple(members), nocase)
 
     @staticmethod
     def literal_list(children: list[Any]) -> list[Token]:
@@ -189,44 +188,44 @@ class TreeBuilder:
     @staticmethod
     def cidr(children: list[Token]) -> Test:
         """`IN CIDR '10.0.0.0/8'`"""
-        return Test(Operator.CIDR, _scalar(children[2]), (children[2],))
+        return Test(Operator.CIDR, scalar(children[2]), (children[2],))
 
     @staticmethod
     def between(children: list[Token]) -> Test:
         """`BETWEEN 1 AND 5`"""
         low, high = children[1], children[3]
-        return Test(Operator.BETWEEN, (_scalar(low), _scalar(high)), (low, high))
+        return Test(Operator.BETWEEN, (scalar(low), scalar(high)), (low, high))
 
     @staticmethod
     def like(children: list[Token]) -> Test:
         """`LIKE 'x%'`, `LIKE 'x%' NOCASE`"""
         nocase = children[2] if len(children) == 3 else None
-        return Test(Operator.LIKE, _scalar(children[1]), (children[1],), nocase)
+        return Test(Operator.LIKE, scalar(children[1]), (children[1],), nocase)
 
     @staticmethod
     def like_escape(children: list[Token]) -> Test:
         """`LIKE '5!%' ESCAPE '!'`"""
         nocase = children[4] if len(children) == 5 else None
-        return Test(Operator.LIKE, _scalar(children[1]), (children[1],), nocase, children[3])
+        return Test(Operator.LIKE, scalar(children[1]), (children[1],), nocase, children[3])
 
     @staticmethod
     def matches(children: list[Token]) -> Test:
         """`MATCHES '^x+'`"""
         nocase = children[2] if len(children) == 3 else None
-        return Test(Operator.REGEX, _scalar(children[1]), (children[1],), nocase)
+        return Test(Operator.REGEX, scalar(children[1]), (children[1],), nocase)
 
     @staticmethod
     def starts_or_ends(children: list[Token]) -> Test:
         """`STARTS WITH 'x'`, `ENDS WITH ('x', 'y')`"""
         operator = Operator.PREFIX if children[0].type == "STARTS" else Operator.SUFFIX
         nocase = children[3] if len(children) == 4 else None
-        return Test(operator, _plain_values(children[2]), (children[2],), nocase)
+        return Test(operator, plain_values(children[2]), (children[2],), nocase)
 
     @staticmethod
     def contains(children: list[Token]) -> Test:
         """`CONTAINS ('x', 'y') NOCASE`"""
         nocase = children[2] if len(children) == 3 else None
-        return Test(Operator.CONTAINS, _plain_values(children[1]), (children[1],), nocase)
+        return Test(Operator.CONTAINS, plain_values(children[1]), (children[1],), nocase)
 
     # Literals
 
@@ -235,7 +234,7 @@ class TreeBuilder:
         """`TIMESTAMP '2024-02-29T12:00:00Z'`"""
         keyword, string = children
         try:
-            instant = parse_instant(_unquoted(string.value))
+            instant = parse_instant(unquoted(string.value))
         except ValueError as error:
             raise at(
                 string.start_pos,
@@ -270,7 +269,7 @@ def _predicate(path: Path, test: Test, quantifier: Quantifier | None) -> Filter:
             operator = _NEGATED[operator]
         else:
             outer_not, quantifier = True, _OPPOSITE[quantifier]
-    escape = None if test.escape is None else _unquoted(test.escape.value)
+    escape = None if test.escape is None else unquoted(test.escape.value)
     try:
         predicate = checked(
             Predicate(path, operator, test.operand, test.nocase is not None, quantifier, escape)
@@ -289,42 +288,3 @@ def _place(test: Test, part: str) -> int:
         return test.escape.start_pos
     place = int(member) if member else 0
     return test.at[place if place < len(test.at) else 0].start_pos
-
-
-def _scalar(token: Token) -> Scalar:
-    """The value of a literal's token."""
-    match token.type:
-        case "NUMBER":
-            return _number(token.value, token.start_pos)
-        case "STRING":
-            return _unquoted(token.value)
-        case "TRUE" | "FALSE":
-            return token.type == "TRUE"
-        case _:
-            value: Scalar = token.value
-            return value
-
-
-def _plain_values(token: Token) -> tuple[Scalar, ...]:
-    """The values of a LIST, or of a lone STRING that stands for a list of one."""
-    if token.type == "STRING":
-        return (_unquoted(token.value),)
-    return tuple(
-        [
-            _unquoted(text) if text[0] == "'" else _number(text, token.start_pos)
-            for text in token.value
-        ]
-    )
-
-
-def _number(text: str, position: int) -> int | float:
-    try:
-        return parse_number(text)
-    except OverflowError as error:
-        raise at(
-            position, FilterError("invalid_number", str(error), hint="no event can hold it either")
-        ) from None
-
-
-def _unquoted(text: str) -> str:
-    return text[1:-1].replace("''", "'")

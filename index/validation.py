@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from index.errors import FilterError, cut
+from index.limits import Limits
 from index.model import AtLeast, Filter, Instant, Now, Operator, Predicate, Scalar
 from index.patterns import compile_regex, parse_network
 
@@ -69,6 +70,34 @@ def at_least(count: object, children: tuple[Filter, ...]) -> AtLeast:
             part="atleast",
         )
     return AtLeast(count, children)
+
+
+def too_deep(limits: Limits) -> FilterError:
+    """The refusal of a filter nested beyond the limit."""
+    return FilterError(
+        "too_deep",
+        f"nested more than {limits.filter_nesting} deep",
+        hint="flatten it, or split it over several subscriptions",
+    )
+
+
+def too_many_predicates(limits: Limits) -> FilterError:
+    """The refusal of a filter with more predicates than the limit."""
+    return FilterError(
+        "too_many_predicates",
+        f"more than {limits.filter_predicates} tests",
+        hint="split the filter over several subscriptions, or use IN",
+    )
+
+
+def too_many_values(limits: Limits) -> FilterError:
+    """The refusal of a list with more values than the limit."""
+    return FilterError(
+        "too_many_values",
+        f"more than {limits.filter_list_values} values in one list",
+        hint="split the list with OR",
+        part="value",
+    )
 
 
 def type_name(value: object) -> str:
