@@ -24,6 +24,7 @@ class Service:
     port: int
     command: Callable[[], list[str]]
     is_ready: Callable[[], bool]
+    waits_for: Callable[[], str]  # what a service that is not ready says, or ""
     ready_timeout_s: float
     grace_s: float
 
@@ -38,6 +39,7 @@ def describe(name: str, state_dir: Path, port: int, environment: Mapping[str, st
             port,
             command=lambda: valkey.prepare(folder, port),
             is_ready=lambda: listens(port) and valkey.is_ready(url),
+            waits_for=lambda: "",
             ready_timeout_s=60,  # it loads its log of writes first
             grace_s=10,
         )
@@ -50,6 +52,7 @@ def describe(name: str, state_dir: Path, port: int, environment: Mapping[str, st
                 folder, jars.broker_dir(log_file(state_dir, "jars")), port, log
             ),
             is_ready=lambda: listens(port) and broker.is_ready(bootstrap),
+            waits_for=lambda: "",
             ready_timeout_s=60,
             grace_s=15,
         )
@@ -58,9 +61,10 @@ def describe(name: str, state_dir: Path, port: int, environment: Mapping[str, st
         name,
         port,
         command=lambda: [sys.executable, "-P", "-m", module],
-        is_ready=lambda: answers_ready(port),
-        # The driver compiles its kernels on the first start after a change of index/.
-        ready_timeout_s=60 if name == "api" else 240,
+        is_ready=lambda: ask_ready(port)[0],
+        waits_for=lambda: ask_ready(port)[1],
+        # Kernels are compiled on the first start after a change of index/.
+        ready_timeout_s=120 if name == "api" else 600,
         grace_s=10 if name == "api" else 20,
     )
 
@@ -72,13 +76,15 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def answers_ready(port: int) -> bool:
-    """Whether GET /readyz answers 200; asked directly, since a proxy cannot reach 127.0.0.1."""
+def ask_ready(port: int) -> tuple[bool, str]:
+    """Whether GET /readyz answers 200, and its first line; a proxy could not reach 127.0.0.1."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
     try:
         connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
+        answer = connection.getresponse()
+        line = answer.read(200).decode("utf-8", errors="replace").partition("\n")[0]
+        return answer.status == 200, line
     except (OSError, http.client.HTTPException):
-        return False
+        return False, ""
     finally:
         connection.close()

@@ -162,9 +162,11 @@ class Stack:
                 reason = why_ended(self.log(name), self._log_starts[name])
                 raise UserError(f"{name} ended with code {process.returncode}: {reason}")
             if time.monotonic() > deadline:
+                said = service.waits_for()
                 raise UserError(
-                    f"{name} was not ready after {service.ready_timeout_s:g} s; look into "
-                    f"{self.log(name)}, and try again on a less busy machine."
+                    f"{name} was not ready after {service.ready_timeout_s:g} s"
+                    + (f" and said {said!r}" if said else "")
+                    + f"; look into {self.log(name)}, and try again on a less busy machine."
                 )
             time.sleep(POLL_S)
 

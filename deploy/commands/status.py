@@ -32,6 +32,7 @@ class ServiceStatus:
     memory_mb: int | None
     address: str
     log: str
+    waits_for: str = ""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -84,10 +85,18 @@ def service_status(name: str, state: StackState, folder: Path) -> ServiceStatus:
         is_expected = state.phase in ("starting", "ready")
         condition = "dead" if is_expected else "stopped"
         return ServiceStatus(name, condition, None, None, None, address, log)
-    is_ready = describe(name, folder, port, state.environment).is_ready()
-    condition = "ready" if is_ready else "starting"
-    memory = memory_mb(record.pid)
-    return ServiceStatus(name, condition, record.pid, uptime_s(record), memory, address, log)
+    service = describe(name, folder, port, state.environment)
+    is_ready = service.is_ready()
+    return ServiceStatus(
+        name,
+        "ready" if is_ready else "starting",
+        record.pid,
+        uptime_s(record),
+        memory_mb(record.pid),
+        address,
+        log,
+        "" if is_ready else service.waits_for(),
+    )
 
 
 def uptime_s(record: ProcessRecord) -> int:
@@ -112,7 +121,7 @@ def print_table(phase: str, message: str, services: list[ServiceStatus]) -> None
     if not services:
         return
     table = Table(box=None, pad_edge=False)
-    for title in ("service", "condition", "pid", "up", "memory", "address"):
+    for title in ("service", "condition", "pid", "up", "memory", "address", ""):
         table.add_column(title)
     colours = {"ready": "green", "starting": "yellow", "dead": "red", "stopped": "dim"}
     for service in services:
@@ -123,5 +132,6 @@ def print_table(phase: str, message: str, services: list[ServiceStatus]) -> None
             "" if service.uptime_s is None else f"{service.uptime_s} s",
             "" if service.memory_mb is None else f"{service.memory_mb} MB",
             service.address,
+            service.waits_for,
         )
     console.print(table)

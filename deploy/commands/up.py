@@ -27,7 +27,7 @@ EXPORTED = (
     "HERALD_API_PORT",
 )
 POLL_S = 0.1
-START_TIMEOUT_S = 360
+START_TIMEOUT_S = 900
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -113,7 +113,7 @@ def wait_until_ready(folder: Path, supervisor: subprocess.Popen[bytes] | None) -
         time.sleep(POLL_S)
     raise UserError(
         f"the stack was not ready after {START_TIMEOUT_S} s; ./herald status tells which service "
-        "lags, ./herald down stops it."
+        "is late, ./herald down stops it."
     )
 
 
