@@ -59,12 +59,6 @@ def lower(predicate: Predicate | Element, code_of: CodeOf) -> Lowered:
 def _lower_one(predicate: Predicate, code_of: CodeOf) -> Lowered:
     operand = predicate.operand
     match predicate.operator:
-        case Operator.EXISTS:
-            return Lowered(PredicateKind.EXISTS)
-        case Operator.MISSING:
-            return Lowered(PredicateKind.MISSING)
-        case Operator.IS_NULL:
-            return Lowered(PredicateKind.IS_NULL)
         case Operator.EQ:
             return _equality(predicate, (cast(Scalar, operand),), code_of)
         case Operator.IN:
@@ -81,6 +75,12 @@ def _lower_one(predicate: Predicate, code_of: CodeOf) -> Lowered:
             return _needles(_NEEDLE_KIND[predicate.operator], texts, predicate.nocase)
         case Operator.LIKE:
             return _like(predicate)
+        case Operator.EXISTS:
+            return Lowered(PredicateKind.EXISTS)
+        case Operator.MISSING:
+            return Lowered(PredicateKind.MISSING)
+        case Operator.IS_NULL:
+            return Lowered(PredicateKind.IS_NULL)
         case Operator.REGEX | Operator.CIDR:
             return Lowered(PredicateKind.OPAQUE_TEXT, needles=(_digest(predicate),))
     raise AssertionError(f"{predicate.operator} is no positive operator")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from index.growing import GrowingArray
-from index.kernels.predicate_interning import PredicateWords, file_predicates, intern_last
-from index.lowering import Lowered, lower
+from index.kernels.predicate_interning import PredicateWords, file_predicates, find_predicates
+from index.lowering import Key, Lowered, lower
 from index.model import Element, Predicate
 from index.predicates import NOCASE, RECORD, SIZE_MAX, PredicateColumns, PredicateKind
 from index.vocabulary import Vocabulary
+
+Placed = tuple[Lowered, int]
+"""A lowered predicate and the number of its attribute."""
 
 _WORDS = RECORD.itemsize // 8
 _SLOTS_MIN = 256
@@ -42,7 +45,8 @@ class PredicateTable:
         self._needle = GrowingArray(np.uint8, known.get("needle"))
         if not len(self._needle_start):
             self._needle_start.append(0)
-        self._slots: NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self._slots: NDArray[np.uint64] = np.zeros(2, np.uint64)
+        self._filed = 0
 
     @classmethod
     def from_arrays(
@@ -85,69 +89,99 @@ class PredicateTable:
         """The number of a positive predicate, as leaves of threshold trees hold; given on first
         sight.
         """
-        lowered = lower(predicate, self.vocabulary.string)
-        attribute = self.vocabulary.attribute(predicate.path)
-        if lowered.flags & NOCASE:
-            self.vocabulary.need_folding()
-        lengths = self._lengths()
-        self._append(lowered, attribute)
-        if 2 * len(self._records) > self._slots.size:
-            self._rehash()
-        number = int(intern_last(self._words(), self._slots, self._seed))
-        if number < len(self._records) - 1:
-            for array, length in zip(self._arrays(), lengths, strict=True):
-                array.truncate(length)
-        return number
+        return self.numbers((predicate,))[0]
 
-    def _append(self, lowered: Lowered, attribute: int) -> None:
-        """Append a record without asking whether there is an equal one."""
-        size = len(lowered.members) + len(lowered.needles)
+    def numbers(self, predicates: Iterable[Predicate | Element]) -> list[int]:
+        """The numbers of many predicates; much cheaper than one by one."""
+        vocabulary = self.vocabulary
+        code_of, attribute_of = vocabulary.string, vocabulary.attribute
+        placed = [
+            (lower(predicate, code_of), attribute_of(predicate.path)) for predicate in predicates
+        ]
+        distinct = list(dict.fromkeys(placed))
+        number_of = dict(zip(distinct, self._numbers_of_distinct(distinct), strict=True))
+        return [number_of[one] for one in placed]
+
+    def _numbers_of_distinct(self, placed: list[Placed]) -> list[int]:
+        self._file()  # after opening a snapshot nothing is filed yet
+        batch = encode(placed)
+        found = find_predicates(self._words(), self._slots, words_of(batch), self._seed)
+        known: list[int] = found.tolist()
+        new = [one for one, number in zip(placed, known, strict=True) if number < 0]
+        if not new:
+            return known
+        if any(lowered.flags & NOCASE for lowered, _ in new):
+            self.vocabulary.need_folding()
+        first = len(self)
+        self._append(batch if len(new) == len(placed) else encode(new))
+        fresh = iter(range(first, len(self)))
+        return [next(fresh) if number < 0 else number for number in known]
+
+    def _append(self, added: PredicateColumns) -> None:
+        """Append distinct predicates that are not in the table."""
+        record = added.record.copy()
+        is_set = record["kind"] == PredicateKind.IN
+        record["start"] += np.where(is_set, len(self._member_number), len(self._needle_start) - 1)
+        self._records.extend(record)
+        self._member_number.extend(added.member_number)
+        self._member_mark.extend(added.member_mark)
+        self._needle_start.extend(added.needle_start[1:] + len(self._needle))
+        self._needle.extend(added.needle)
+
+    def _file(self) -> None:
+        """Bring into the slots what was appended since; they are at most half full."""
+        if self._filed == len(self):
+            return
+        if 2 * len(self) > self._slots.size:
+            self._filed = 0
+            self._slots = np.zeros(max(_SLOTS_MIN, 1 << (3 * len(self)).bit_length()), np.uint64)
+        file_predicates(self._words(), self._slots, self._seed, self._filed)
+        self._filed = len(self)
+
+    def _words(self) -> PredicateWords:
+        return words_of(self.columns())
+
+
+def words_of(columns: PredicateColumns) -> PredicateWords:
+    """The same memory as words."""
+    return PredicateWords(
+        columns.record.view(np.uint64).reshape(-1, _WORDS),
+        columns.member_number.view(np.uint64),
+        columns.member_mark,
+        columns.needle_start,
+        columns.needle,
+    )
+
+
+def encode(placed: Sequence[Placed]) -> PredicateColumns:
+    """Columns of lowered predicates, in their order."""
+    records = []
+    members: list[Key] = []
+    needles: list[bytes] = []
+    for lowered, attribute in placed:
+        kind, flags, (low, low_residual), (high, high_residual), keys, texts = lowered
+        size = len(keys) + len(texts)
         if size > SIZE_MAX:
             raise ValueError(
                 f"{size} values in one list; kernels hold at most {SIZE_MAX}: lower the limit "
                 "filter_list_values, or split the list with OR"
             )
-        start = 0
-        if lowered.members:
-            start = len(self._member_number)
-            numbers, marks = zip(*lowered.members, strict=True)
-            self._member_number.extend(numbers)
-            self._member_mark.extend(marks)
-        elif lowered.needles:
-            start = len(self._needle_start) - 1
-            for needle in lowered.needles:
-                self._needle.extend(np.frombuffer(needle, np.uint8))
-                self._needle_start.append(len(self._needle))
-        (low, low_residual), (high, high_residual) = lowered.low, lowered.high
-        kind, flags = lowered.kind, lowered.flags
-        self._records.append(
+        start = len(members) if keys else len(needles)
+        members += keys
+        needles += texts
+        records.append(
             (kind, flags, low_residual, high_residual, size, attribute, start, low, high)
         )
+    return PredicateColumns(
+        _frozen(np.array(records, RECORD)),
+        _frozen(np.array([number for number, _ in members], np.float64)),
+        _frozen(np.array([mark for _, mark in members], np.int16)),
+        _frozen(np.cumsum([0, *map(len, needles)], dtype=np.int64)),
+        np.frombuffer(b"".join(needles), np.uint8),
+    )
 
-    def _rehash(self) -> None:
-        """File all but the last record, which is not known to be distinct, in twice the slots."""
-        count = len(self._records) - 1
-        self._slots = np.zeros(max(_SLOTS_MIN, 1 << (4 * count).bit_length()), np.uint64)
-        words = self._words()
-        file_predicates(words._replace(word=words.word[:count]), self._slots, self._seed)
 
-    def _words(self) -> PredicateWords:
-        return PredicateWords(
-            self._records.view().view(np.uint64).reshape(-1, _WORDS),
-            self._member_number.view().view(np.uint64),
-            self._member_mark.view(),
-            self._needle_start.view(),
-            self._needle.view(),
-        )
-
-    def _arrays(self) -> tuple[GrowingArray, ...]:
-        return (
-            self._records,
-            self._member_number,
-            self._member_mark,
-            self._needle_start,
-            self._needle,
-        )
-
-    def _lengths(self) -> list[int]:
-        return [len(array) for array in self._arrays()]
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Read-only like the views of growing arrays, so that kernels are compiled once."""
+    array.flags.writeable = False
+    return array

@@ -32,28 +32,33 @@ class PredicateWords(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def intern_last(predicates: PredicateWords, slots: NDArray[np.uint64], seed: np.uint64) -> np.int64:
-    """The number of an earlier equal of the last record, or of itself, which is then filed."""
-    last = np.int64(predicates.word.shape[0] - 1)
-    value = hash_predicate(predicates, last, seed)
+def find_predicates(
+    table: PredicateWords, slots: NDArray[np.uint64], wanted: PredicateWords, seed: np.uint64
+) -> NDArray[np.int64]:
+    """For each predicate wanted, the number of its equal in the table, or -1."""
+    numbers = np.full(wanted.word.shape[0], -1, np.int64)
     mask = np.int64(slots.size - 1)
-    place = np.int64(value & np.uint64(mask))
-    while slots[place] != _EMPTY:
-        slot = slots[place]
-        if slot >> _HALF == value >> _HALF:
-            number = np.int64(slot & _LOW) - 1
-            if _same_predicate(predicates, number, last):
-                return number
-        place = (place + 1) & mask
-    slots[place] = ((value >> _HALF) << _HALF) | np.uint64(last + 1)
-    return last
+    for at in range(numbers.size):
+        value = hash_predicate(wanted, np.int64(at), seed)
+        place = np.int64(value & np.uint64(mask))
+        while slots[place] != _EMPTY:
+            slot = slots[place]
+            if slot >> _HALF == value >> _HALF:
+                number = np.int64(slot & _LOW) - 1
+                if _same_predicate(table, np.int64(number), wanted, np.int64(at)):
+                    numbers[at] = number
+                    break
+            place = (place + 1) & mask
+    return numbers
 
 
 @njit(cache=True, nogil=True)
-def file_predicates(predicates: PredicateWords, slots: NDArray[np.uint64], seed: np.uint64) -> None:
-    """File all records, which are distinct, in empty slots."""
-    for number in range(predicates.word.shape[0]):
-        insert(slots, hash_predicate(predicates, np.int64(number), seed), number)
+def file_predicates(
+    table: PredicateWords, slots: NDArray[np.uint64], seed: np.uint64, first: int
+) -> None:
+    """File predicates from `first` on, which are not yet in the slots; there is room."""
+    for number in range(first, table.word.shape[0]):
+        insert(slots, hash_predicate(table, np.int64(number), seed), number)
 
 
 @njit(cache=True, nogil=True)
@@ -77,33 +82,36 @@ def hash_predicate(predicates: PredicateWords, number: np.int64, seed: np.uint64
 
 
 @njit(cache=True, nogil=True)
-def _same_predicate(predicates: PredicateWords, left: np.int64, right: np.int64) -> bool:
-    one, other = predicates.word[left], predicates.word[right]
+def _same_predicate(
+    table: PredicateWords, number: np.int64, wanted: PredicateWords, at: np.int64
+) -> bool:
+    one, other = table.word[number], wanted.word[at]
     if one[0] != other[0] or (one[1] ^ other[1]) & _LOW != _EMPTY:
         return False
     if one[2] != other[2] or one[3] != other[3]:
         return False
     start, stop, is_set = _operands(one)
     shift = np.int64(_operands(other)[0] - start)
-    for at in range(start, stop):
+    for operand in range(start, stop):
         if is_set:
-            if predicates.member_word[at] != predicates.member_word[at + shift]:
+            if table.member_word[operand] != wanted.member_word[operand + shift]:
                 return False
-            if predicates.member_mark[at] != predicates.member_mark[at + shift]:
+            if table.member_mark[operand] != wanted.member_mark[operand + shift]:
                 return False
-        elif not _same_needle(predicates, np.int64(at), at + shift):
+        elif not _same_needle(table, np.int64(operand), wanted, np.int64(operand + shift)):
             return False
     return True
 
 
 @njit(cache=True, nogil=True)
-def _same_needle(predicates: PredicateWords, left: np.int64, right: np.int64) -> bool:
-    starts = predicates.needle_start
-    size = starts[left + 1] - starts[left]
-    if size != starts[right + 1] - starts[right]:
+def _same_needle(
+    table: PredicateWords, number: np.int64, wanted: PredicateWords, at: np.int64
+) -> bool:
+    start, other_start = table.needle_start[number], wanted.needle_start[at]
+    size = table.needle_start[number + 1] - start
+    if size != wanted.needle_start[at + 1] - other_start:
         return False
-    needle = predicates.needle
-    return same_bytes(needle, starts[left], needle, starts[right], size)
+    return same_bytes(table.needle, start, wanted.needle, other_start, size)
 
 
 @njit(cache=True, nogil=True)

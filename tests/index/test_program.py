@@ -78,8 +78,7 @@ def test_it_equals_the_oracle(data: st.DataObject) -> None:
     nodes = data.draw(st.lists(filters(), min_size=1, max_size=4))
     events = [data.draw(events_near(*nodes)) for _ in range(3)]
     table = tables()
-    for node in nodes:
-        table.append(node)
+    table.append_all(nodes)
     check(table, nodes, events)
 
 
@@ -201,6 +200,17 @@ def test_the_worked_example() -> None:
 )
 def test_verdicts(node: Filter, expected: int) -> None:
     assert verdict(node, {"a": 1, "b": 1, "c": "x", "r": "y"}) == expected
+
+
+def test_appending_one_by_one_or_together_is_the_same() -> None:
+    random = Random(5)
+    nodes = [random_filter(random, 2) for _ in range(100)]
+    one_by_one, together = tables(), tables()
+    assert [one_by_one.append(node) for node in nodes] == list(together.append_all(nodes))
+    assert one_by_one.columns().start.tolist() == together.columns().start.tolist()
+    assert one_by_one.columns().code.tolist() == together.columns().code.tolist()
+    assert len(one_by_one.predicates) == len(together.predicates)
+    assert together.append_all([]) == range(100, 100)
 
 
 def test_equal_predicates_share_a_number() -> None:
