@@ -266,7 +266,8 @@ class Vocabulary:
             first = names.count
             rehash = names.append([name for _, name in self._new_nodes])
             stop = names.count
-            if self._node.shape[0] < stop:
+            if self._node.shape[0] != names.start.size:
+                # Together with the slots: columns taken earlier have the old ones of both.
                 node = np.full((names.start.size, NODE_FIELDS), -1, np.int32)
                 node[:first] = self._node[:first]
                 self._node = node

@@ -37,6 +37,8 @@ def inlined(function: _Function) -> _Function:
 
 
 def _compiled(function: _Function, **options: bool) -> _Function:
+    if INTERPRETED:
+        return np.errstate(over="ignore")(function)  # numpy's setting above is the main thread's
     jit: Any = numba.njit  # its types do not know these options
     compiled: _Function = jit(cache=True, nogil=True, _nrt=False, **options)(function)
     return compiled
