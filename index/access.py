@@ -76,12 +76,14 @@ class KnownShares:
         self._statistics = statistics
         self._known: dict[Predicate, float] = {}
 
-    def of(self, number_of: Mapping[Predicate | Element, int], vocabulary: Vocabulary) -> Shares:
+    def of(
+        self, number_of: Mapping[tuple[Predicate | Element, object], int], vocabulary: Vocabulary
+    ) -> Shares:
         """The shares of these predicates, and of all attributes of the vocabulary."""
         if self._statistics is None:
             return Shares.unknown()
         of_predicate = np.full(max(number_of.values(), default=-1) + 1, np.nan)
-        for predicate, number in number_of.items():
+        for (predicate, _), number in number_of.items():
             if isinstance(predicate, Predicate):
                 of_predicate[number] = self._share(self._statistics, predicate)
         of_attribute = np.zeros(vocabulary.attribute_count)

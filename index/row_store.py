@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from index.kernels.hashing import find_string, hash_bytes, insert_strings
 from index.kernels.probe import Compiled
 from index.kernels.rows import copy_bytes, copy_programs, opaque_rows
 from index.limits import LIMITS
-from index.model import Element, Filter, Predicate, Subscription
+from index.model import Element, Filter, Operand, Predicate, Subscription
 from index.predicate_table import PredicateTable
 from index.predicates import PredicateKind
 from index.program import Programs, ProgramTable
@@ -48,6 +48,8 @@ _UNLIMITED = replace(
 _ROW_ARRAYS = ("id", "attachment", "filter")
 
 Arrays = dict[str, NDArray[Any]]
+Spelling = tuple[Predicate | Element, object]
+"""A predicate, and what tells it from others that Python holds for equal."""
 
 
 class ByteColumn:
@@ -76,26 +78,30 @@ class ByteColumn:
 
 
 class CachedPredicates(PredicateTable):
-    """Remembers the number of a predicate as it was written: subscriptions share most of them."""
+    """Remembers numbers of predicates as they were written: subscriptions share most of them.
+
+    Types of operands are part of a spelling, because Python holds 1 and True for equal.
+    """
 
     def __init__(self, vocabulary: Vocabulary, arrays: Mapping[str, NDArray[Any]]) -> None:
         super().__init__(vocabulary, arrays)
-        self.number_of: dict[Predicate | Element, int] = {}
-        self._kinds: list[PredicateKind] = []
+        self.number_of: dict[Spelling, int] = {}
 
-    def number(self, predicate: Predicate | Element) -> int:
-        """As `PredicateTable.number`, but lowered only once for each spelling."""
-        number = self.number_of.get(predicate)
-        if number is None:
-            number = self.number_of[predicate] = super().number(predicate)
-        return number
+    def numbers(self, predicates: Iterable[Predicate | Element]) -> list[int]:
+        """As `PredicateTable.numbers`, but each spelling is lowered only once."""
+        number_of = self.number_of
+        spelled = [
+            (one, repr(one) if isinstance(one, Element) else _types_of(one.operand))
+            for one in predicates
+        ]
+        new = [spelling for spelling in dict.fromkeys(spelled) if spelling not in number_of]
+        numbers = super().numbers(predicate for predicate, _ in new)
+        number_of.update(zip(new, numbers, strict=True))
+        return [number_of[spelling] for spelling in spelled]
 
-    def kind(self, number: int) -> PredicateKind:
-        """How a predicate is tested."""
-        kinds = self._kinds
-        if number >= len(kinds):
-            kinds += map(PredicateKind, self.columns().record["kind"][len(kinds) :].tolist())
-        return kinds[number]
+
+def _types_of(operand: Operand) -> object:
+    return tuple(map(type, operand)) if isinstance(operand, tuple) else type(operand)
 
 
 class RowStore:
@@ -110,7 +116,7 @@ class RowStore:
             for name in _ROW_ARRAYS
         }
         self._born = GrowingArray(np.int64, known.get("born"))
-        self._died = GrowingArray(np.int64, known.get("died"))
+        self._died: NDArray[np.int64] = known.get("died", np.zeros(0, np.int64))
         self._id_slot: NDArray[np.uint64] = known.get("id_slot", np.zeros(0, np.uint64))
         self._id_seed = np.uint64(known["id_seed"][0]) if "id_seed" in known else np.uint64(0)
         self._row_of: dict[str, int] = {}
@@ -128,7 +134,7 @@ class RowStore:
     @property
     def died(self) -> NDArray[np.int64]:
         """[n] the version from which it no longer is."""
-        return self._died.view()
+        return self._died[: len(self)]
 
     def compiled(self) -> Compiled:
         """What kernels read of all rows so far."""
@@ -138,8 +144,7 @@ class RowStore:
         """Add rows; ids that are alive here have to be killed before."""
         first = len(self)
         try:
-            for subscription in subscriptions:
-                self.programs.append(subscription.filter)
+            self.programs.append_all(one.filter for one in subscriptions)
         except Exception:
             # Nothing else of these rows exists yet, and no version will see them.
             nothing = [b""] * (len(self.programs) - first)
@@ -164,7 +169,11 @@ class RowStore:
         """Append what rows have beside their programs, which are there already."""
         for column, values in zip(self._bytes.values(), (ids, attachments, filters), strict=True):
             column.extend(values)
-        self._died.extend(np.full(len(ids), NEVER))
+        first, stop = len(self), len(self) + len(ids)
+        if stop > self._died.size:
+            died = np.full(2 * stop, NEVER)
+            died[:first] = self._died[:first]
+            self._died = died
         self._born.extend(np.full(len(ids), version))
 
     def kill(self, row: int, version: int) -> None:
@@ -200,7 +209,7 @@ class RowStore:
     def check(self) -> None:
         """Assert that columns have one length, and that living rows are found by their ids."""
         count = len(self)
-        assert count == len(self.programs) == len(self._died)
+        assert count == len(self.programs) <= len(self._died)
         assert all(column.columns()[0].size == count + 1 for column in self._bytes.values())
         for row in np.flatnonzero(self.alive).tolist():
             assert self.find(self.id_of(row)) == row, row
