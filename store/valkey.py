@@ -2,7 +2,7 @@
 
 Cost       write: one round trip and one disk flush, whatever the number of operations.
            get, newest_epoch, count: one command. list_page: two round trips, or few more.
-           read_since: one round trip a chunk. scan_stored: one for 64 buckets.
+           read_since: one round trip a chunk. scan_stored: one for a few megabytes.
 Durability a write returns when it is on the disk of the server (WAITAOF). Where that is not known,
            StoreUnavailable says so, and the write may show up all the same.
 """
@@ -42,8 +42,8 @@ from store.records import StoredRecord, SubscriptionRecord, check_name, decode_s
 from store.settings import StoreSettings
 from store.writing import Writer
 
-SCAN_BUCKETS = 64
-"""Buckets fetched in one round trip at most: about 8,000 subscriptions, a few megabytes."""
+SCAN_BUCKETS = 512
+"""Buckets fetched in one round trip at most."""
 FIRST_BUCKETS = 8
 """Buckets fetched at first, since any subscription may have a megabyte."""
 FETCH_BYTES = 4 * 1024 * 1024

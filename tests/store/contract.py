@@ -269,6 +269,34 @@ class StoreContract:
         assert sorted(won) == list(range(2, store.newest_epoch() + 1))
         assert len(won) >= 20
 
+    def test_updates_racing_deletions_leave_what_the_log_says(
+        self, store: SubscriptionStore
+    ) -> None:
+        done: dict[int, Operation] = {}
+
+        def race(writer: int) -> None:
+            for number in range(25):
+                operation: Operation = Put(record(priority=writer * 100 + number))
+                if (writer + number) % 3 == 0:
+                    operation = Delete("t", "a")
+                result = store.write([operation])
+                if result.outcomes[0].accepted:
+                    done[result.epoch] = operation
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(race, range(4)))
+        last: SubscriptionRecord | None = None
+        for entry in store.read_since(0, limit=1_000):
+            operation, (change,) = done.pop(entry.epoch), entry.changes
+            assert isinstance(operation, Put) == isinstance(change, PutChange)
+            assert isinstance(change, PutChange) or last is not None
+            last = change.record if isinstance(change, PutChange) else None
+            if isinstance(operation, Put):
+                assert last is not None
+                assert (last.priority, last.revision) == (operation.record.priority, entry.epoch)
+        assert done == {}
+        assert store.get("t", "a") == last
+
     def test_epochs_are_dense_under_concurrency(self, store: SubscriptionStore) -> None:
         def write(writer: int) -> list[int]:
             return [put(store, f"{writer}-{number % 7}") for number in range(25)]

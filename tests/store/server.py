@@ -27,14 +27,14 @@ class StoreServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def settings(self, namespace: str = "herald") -> StoreSettings:
-        """Few buckets, so that tests fill them; short waits, so that faults show soon."""
+        """Few buckets, so that tests fill them; waits that a busy machine keeps."""
         return StoreSettings(
             url=f"redis://127.0.0.1:{self.port}/0",
             namespace=namespace,
             buckets=16,
-            connect_timeout_s=1.0,
-            command_timeout_s=2.0,
-            durable_timeout_s=1.0,
+            connect_timeout_s=10.0,
+            command_timeout_s=30.0,
+            durable_timeout_s=20.0,
         )
 
     def client(self) -> redis.Redis:

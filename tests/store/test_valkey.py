@@ -12,6 +12,7 @@ from store import StoreSettings, SubscriptionStore, open_store
 from store.base import ABSENT, Delete, Idempotency, Put
 from store.errors import (
     EpochWentBackError,
+    LogGapError,
     StoreDamaged,
     StoreFull,
     StoreIncompatible,
@@ -300,6 +301,18 @@ class TestFaults:
         assert own_store.snapshots() == []
         assert len(own_store.read_since(0)) == 1
 
+    def test_10_a_missing_entry_is_a_gap(
+        self, own_server: StoreServer, own_store: SubscriptionStore
+    ) -> None:
+        for name in "abcd":
+            put(own_store, name)
+        with own_server.client() as client:
+            client.xdel(Keys("herald").log, "2-0")
+        with pytest.raises(LogGapError) as caught:
+            own_store.read_since(0)
+        assert (caught.value.expected, caught.value.found) == (2, 3)
+        assert [entry.epoch for entry in own_store.read_since(2)] == [3, 4]
+
     def test_12_a_full_server_refuses_writes_and_takes_deletions(
         self, own_server: StoreServer, own_store: SubscriptionStore
     ) -> None:
@@ -321,13 +334,13 @@ class TestFaults:
         self, own_server: StoreServer, own_store: SubscriptionStore
     ) -> None:
         put(own_store)
-        own_server.pause()
-        started = time.monotonic()
-        with pytest.raises(StoreUnavailable, match="may or may not have happened") as caught:
-            put(own_store, "b")
-        assert time.monotonic() - started < 4
+        settings = replace(own_server.settings(), command_timeout_s=1.0, durable_timeout_s=0.5)
+        with open_store(settings) as store:
+            own_server.pause()
+            with pytest.raises(StoreUnavailable, match="may or may not have happened") as caught:
+                put(store, "b")
+            own_server.go_on()
         assert caught.value.may_have_happened
-        own_server.go_on()
         assert own_store.get("t", "a") is not None
 
     def test_a_write_the_disk_has_not_confirmed_is_no_success(
