@@ -34,6 +34,7 @@ from store.connection import (
     prepare,
     translated,
 )
+from store.errors import InvalidName
 from store.keys import Keys, bucket_of
 from store.lineage import GivenOut
 from store.log import LogTail, read_epoch
@@ -81,6 +82,11 @@ class ValkeyStore(SubscriptionStore):
 
     def get(self, tenant: str, subscription_id: str) -> SubscriptionRecord | None:
         """See SubscriptionStore."""
+        try:
+            check_name("tenant", tenant)
+            check_name("subscription id", subscription_id)
+        except InvalidName:
+            return None
         key = self._keys.records(tenant, bucket_of(subscription_id, self._buckets))
         with translated(self._address):
             stored = self._client.hget(key, subscription_id)

@@ -6,7 +6,8 @@ from store import StoreSettings, open_store
 from store.base import Delete, Put
 from store.errors import EpochWentBackError, StoreUnavailable
 from store.memory import MemoryStore
-from tests.store.contract import StoreContract, put, record
+from tests.store.cases import put, record
+from tests.store.contract import StoreContract
 
 
 @pytest.fixture

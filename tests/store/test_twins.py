@@ -27,7 +27,7 @@ from store.base import (
 from store.errors import StoreError
 from store.memory import MemoryStore
 from store.records import SubscriptionRecord
-from tests.store.contract import list_all
+from tests.store.cases import list_all
 from tests.store.server import StoreServer
 
 pytestmark = pytest.mark.connected
