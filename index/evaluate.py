@@ -39,6 +39,8 @@ Ordered = TypeVar("Ordered", float, str, Instant)
 def truth(node: Filter, event: dict[str, object], now: Instant) -> Truth:
     """TRUE, FALSE or UNKNOWN (None) of a filter on an event, where NOW() is `now` (section 2)."""
     match node:
+        case Predicate():
+            return predicate_truth(node, event, now)
         case Constant(value):
             return value
         case And(children):
@@ -56,8 +58,6 @@ def truth(node: Filter, event: dict[str, object], now: Instant) -> Truth:
             if not present:
                 return None
             return disjunction(truth(where, element, now) for element in elements)
-        case Predicate():
-            return predicate_truth(node, event, now)
 
 
 def conjunction(truths: Iterable[Truth]) -> Truth:

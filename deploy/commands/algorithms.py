@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from index.base import MatchIndex
 from index.model import Operator
 from index.registry import ALGORITHMS, DEFAULT
 
@@ -18,25 +19,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print each algorithm with what it cannot do itself."""
-    algorithms = [
-        {
-            "name": name,
-            "default": name == DEFAULT,
-            "summary": algorithm.summary,
-            "paper": algorithm.paper,
-            "unsupported": sorted(frozenset(Operator) - algorithm.operators),
-            "companion": algorithm.companion,
-        }
-        for name, algorithm in sorted(ALGORITHMS.items())
-    ]
     if arguments.json:
-        print(json.dumps(algorithms, indent=2))
+        print(json.dumps([described(one) for one in ALGORITHMS.values()], indent=2))
         return 0
-    for one in algorithms:
-        print(f"{one['name']}{' (default)' if one['default'] else ''}: {one['summary']}")
-        if one["paper"]:
-            print(f"    paper: {one['paper']}")
-        if one["unsupported"]:
-            left = ", ".join(one["unsupported"])
-            print(f"    leaves {left} to {one['companion'] or 'nobody: such filters are refused'}")
+    for algorithm in ALGORITHMS.values():
+        default = " (default)" if algorithm.name == DEFAULT else ""
+        print(f"{algorithm.name}{default}: {algorithm.summary}")
+        if algorithm.paper:
+            print(f"    paper: {algorithm.paper}")
+        if left := unsupported(algorithm):
+            print(f"    leaves {', '.join(left)} to {algorithm.companion}")
     return 0
+
+
+def described(algorithm: type[MatchIndex]) -> dict[str, object]:
+    """An algorithm as JSON."""
+    return {
+        "name": algorithm.name,
+        "default": algorithm.name == DEFAULT,
+        "summary": algorithm.summary,
+        "paper": algorithm.paper,
+        "unsupported": unsupported(algorithm),
+        "companion": algorithm.companion,
+    }
+
+
+def unsupported(algorithm: type[MatchIndex]) -> list[str]:
+    """The operators that the algorithm leaves to its companion."""
+    return sorted(frozenset(Operator) - algorithm.operators)

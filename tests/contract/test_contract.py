@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,7 +146,7 @@ def check_rows_ascend_and_repeat_nothing(algorithm: Algorithm) -> None:
         index = algorithm.build(subscriptions(nodes))
         batch = encode(events, index.vocabulary)
         matches = index.match(batch, NOW)
-        assert (matches.start.dtype, matches.row.dtype) == ("int64", "int32")
+        assert matches.start.dtype == np.int64 and matches.row.dtype == np.int32
         assert matches.start[0] == 0 and matches.start[-1] == matches.row.size
         for start, stop in zip(matches.start[:-1], matches.start[1:], strict=True):
             rows = matches.row[start:stop].tolist()
@@ -220,7 +221,7 @@ def check_a_large_fan_out(algorithm: Algorithm) -> None:
 
 def check_many_events_in_one_batch(algorithm: Algorithm) -> None:
     index = algorithm.build(texts(*(f"n = {n}" for n in range(50)), "n >= 25 AND s = 'x'"))
-    events = [{"n": n % 60, "s": "x" if n % 2 else "y"} for n in range(2_500)]
+    events: list[dict[str, Any]] = [{"n": n % 60, "s": "x" if n % 2 else "y"} for n in range(2_500)]
     expected = [
         sorted(
             ([f"s{event['n']}"] if event["n"] < 50 else [])

@@ -1,15 +1,9 @@
-"""Scan as an index: rows, ids, writes, and the expected matches of the reference data."""
+"""Scan as an index: rows, ids and writes."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-import pytest
-
 from index.algorithms.scan import Scan
 from index.events import decode_payloads
-from index.filter_json import parse_json
 from index.language import parse_text
 from index.model import Subscription
 from tests.strategies import NOW
@@ -63,15 +57,3 @@ def test_nothing_against_nothing() -> None:
     assert ids(Scan.build([]), b"{}") == [[]]
     events, _ = decode_payloads([], Scan().vocabulary)
     assert Scan.build([subscription("A", "TRUE")]).match(events, NOW).start.tolist() == [0]
-
-
-@pytest.mark.slow
-def test_detection_rules(shared: Path) -> None:
-    folder = shared / "data" / "sigma"
-    rules = [json.loads(line) for line in (folder / "rules.jsonl").open(encoding="utf-8")]
-    scan = Scan.build(Subscription(rule["id"], parse_json(rule["filter"])) for rule in rules)
-    found = ids(scan, *(folder / "events.jsonl").read_bytes().splitlines())
-    expected = [json.loads(line) for line in (folder / "expected.jsonl").open(encoding="utf-8")]
-    assert {one["event"]: one["ids"] for one in expected} == {
-        number: sorted(matched) for number, matched in enumerate(found)
-    }
