@@ -10,10 +10,11 @@ the events of one case may match subscriptions of another, or of somebody else.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
@@ -106,8 +107,9 @@ class ServiceTarget:
 
     def close(self) -> None:
         """Take back every subscription, and stop listening."""
-        for subscription_id in sorted(self._registered):
-            self._http.delete(f"/v1/subscriptions/{subscription_id}")
+        with suppress(httpx.TransportError):
+            for subscription_id in sorted(self._registered):
+                self._send_http("DELETE", f"/v1/subscriptions/{subscription_id}")
         self._outputs.close()
 
     def write(self, writes: Sequence[Write]) -> list[str]:
@@ -139,7 +141,7 @@ class ServiceTarget:
             def delivered(error: KafkaError | None, message: Message, row: int = row) -> None:
                 if error is not None:
                     raise KafkaException(error)
-                origins[row] = origin_of_message(message)
+                origins[row] = origin_of(message)
 
             self._producer.produce(
                 self._addresses.events, payload, partition=partition, on_delivery=delivered
@@ -153,9 +155,9 @@ class ServiceTarget:
             key: form[key] for key in ("expr", "filter") if key in form
         }
         if subscription_id in self._registered:
-            response = self._http.put(f"/v1/subscriptions/{subscription_id}", json=body)
+            response = self._send_http("PUT", f"/v1/subscriptions/{subscription_id}", body)
         else:
-            response = self._http.post("/v1/subscriptions", json=body)
+            response = self._send_http("POST", "/v1/subscriptions", body)
         if response.status_code in _REFUSED_STATUS:
             return REFUSED
         if not response.is_success:
@@ -164,9 +166,18 @@ class ServiceTarget:
         return ACCEPTED
 
     def _delete(self, subscription_id: str) -> str:
-        response = self._http.delete(f"/v1/subscriptions/{subscription_id}")
+        response = self._send_http("DELETE", f"/v1/subscriptions/{subscription_id}")
         self._registered.discard(subscription_id)
         return ACCEPTED if response.is_success else f"HTTP {response.status_code}"
+
+    def _send_http(self, method: str, path: str, body: object = None) -> httpx.Response:
+        """One request, sent again for as long as the tenant's rate limit asks for patience."""
+        while True:
+            response = self._http.request(method, path, json=body)
+            patience = response.headers.get("Retry-After")
+            if response.status_code != httpx.codes.TOO_MANY_REQUESTS or patience is None:
+                return response
+            time.sleep(float(patience))
 
     def _wait_live(self) -> None:
         """The barrier: every live query has taken in the newest epoch."""
@@ -241,7 +252,7 @@ class OutputReader:
         if message is None:
             return
         error = message.error()
-        topic, partition, offset = origin_of_message(message)
+        topic, partition, offset = origin_of(message)
         if error is None:
             self._read_to[topic, partition] = offset + 1
             self._note(message)
@@ -252,31 +263,28 @@ class OutputReader:
             raise KafkaException(error)
 
     def _note(self, message: Message) -> None:
-        origin = origin_in_headers(message)
         if message.topic() == self._addresses.dead_letters:
-            self._dead.add(origin)
+            self._dead.add(origin_of_dead_letter(message))
         else:
-            self._told.add((_text(message.key()), origin))
+            told = json.loads(message.value() or b"")
+            event = told["event"]
+            origin = Origin(event["topic"], event["partition"], event["offset"])
+            self._told.add((told["subscription"], origin))
 
 
-def origin_of_message(message: Message) -> Origin:
+def origin_of(message: Message) -> Origin:
     """Where a message itself lies."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None and partition is not None and offset is not None
     return Origin(topic, partition, offset)
 
 
-def origin_in_headers(message: Message) -> Origin:
-    """Which event a notification or dead letter is about."""
+def origin_of_dead_letter(message: Message) -> Origin:
+    """Where the event lies that became a dead letter."""
     headers = {name: _text(value) for name, value in cast(Headers, message.headers() or ())}
-    try:
-        return Origin(
-            headers["herald_topic"],
-            int(headers["herald_partition"]),
-            int(headers["herald_offset"]),
-        )
-    except (KeyError, ValueError) as error:
-        raise UserError(f"a message of {message.topic()} names no origin: {error!r}") from None
+    return Origin(
+        headers["herald_topic"], int(headers["herald_partition"]), int(headers["herald_offset"])
+    )
 
 
 def _text(value: str | bytes | None) -> str:
