@@ -24,7 +24,7 @@ from store.errors import (
     WriteTooLarge,
 )
 from store.records import NAME_BYTES_MAX, Mode, SubscriptionRecord
-from tests.store.cases import TREE, put, record, statuses
+from tests.store.cases import TREE, list_all, put, record, statuses
 
 
 class WriteContract:
