@@ -11,11 +11,11 @@ import re
 from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
+from index.character_errors import no_token
 from index.errors import FilterError
 from index.lalr import Actions
 from index.limits import Limits
 from index.model import Path
-from index.syntax_errors import no_token
 from index.validation import too_deep, too_many_predicates, too_many_values
 
 RESERVED = frozenset("AND OR NOT TRUE FALSE EXISTS MISSING ANY ALL ATLEAST FORALL".split())
@@ -208,6 +208,6 @@ def _skip_parentheses(text: str, position: int) -> int:
     if found is None:
         raise at(
             position,
-            FilterError("syntax", "NOW needs its parentheses", hint="write NOW() or NOW() - 5m"),
+            FilterError("syntax", "NOW takes empty parentheses", hint="write NOW() or NOW() - 5m"),
         )
     return found.end()

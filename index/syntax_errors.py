@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection
 from difflib import get_close_matches
 
+from index.character_errors import NUMBER_HINT, OPERATORS
 from index.errors import FilterError, cut
 
-OPERATORS = (
-    "= != <> < <= > >= IN, NOT IN, BETWEEN, LIKE, STARTS WITH, ENDS WITH, CONTAINS, MATCHES, "
-    "IN CIDR, IS NULL"
-)
 _OPERATOR_WORDS = (
     "IN BETWEEN LIKE STARTS ENDS CONTAINS MATCHES IS NOT CIDR NULL WITH NOCASE ESCAPE".split()
 )
@@ -31,73 +27,8 @@ _NAMES_OF_TERMINALS = {
     "COMMA": ",",
     "$END": "the end",
 }
-_ODD_CHARACTERS = (
-    # what stands there, code, what is wrong, how to mend it
-    ("==", "unknown_operator", "there is no operator ==", "use = to compare"),
-    ("=~", "unknown_operator", "there is no operator =~", "use MATCHES for a regular expression"),
-    ("&&", "unknown_operator", "there is no operator &&", "use AND"),
-    ("||", "unknown_operator", "there is no operator ||", "use OR"),
-    ("!", "unknown_operator", "there is no operator !", "use NOT, or != to compare"),
-    ("^", "unknown_operator", "there is no operator ^", f"use one of {OPERATORS}"),
-    ("~", "unknown_operator", "there is no operator ~", f"use one of {OPERATORS}"),
-    ("#", "syntax", "there are no comments", "leave it out"),
-    ("/", "syntax", "there are neither comments nor arithmetic", "leave it out"),
-    ("*", "syntax", "there is no arithmetic", "compare an attribute with a value"),
-    ("%", "syntax", "there is no arithmetic", "put a pattern in single quotes: LIKE 'a%'"),
-    (";", "syntax", "a filter is one expression", "leave the semicolon out"),
-)
-_NUMBER_LIKE = re.compile(r"[+-]?(?:[0-9][0-9A-Za-z_.]*|\.[0-9])")
 _EMPTY_PARENTHESES = re.compile(r"\([ \t\r\n]*\)")
 _LAST_WORD = re.compile(r"([A-Za-z]+)[ \t\r\n]*\Z")
-_NUMBER_HINT = (
-    "numbers follow JSON: 5, -0.5, 1e3; no leading + or 0, a digit on both sides of the dot"
-)
-
-
-def no_token(text: str, position: int) -> FilterError:
-    """The refusal of characters that begin no token."""
-    character = text[position]
-    if character == "'":
-        error = FilterError(
-            "unterminated", "this string is never closed", hint="a quote inside is written ''"
-        )
-    elif character == '"':
-        error = FilterError(
-            "unterminated",
-            "this quoted name is never closed",
-            hint="strings take single quotes, names double ones",
-        )
-    elif character in "‘’‚“”„`´":
-        error = FilterError(
-            "syntax", f"{character} is no quote here", hint="put strings in plain single quotes '"
-        )
-    elif character == "." and not _NUMBER_LIKE.match(text, position):
-        error = FilterError(
-            "syntax",
-            "a dot needs a name on both sides",
-            hint='quote names that begin with a digit or hold other characters: a."0"',
-        )
-    elif _NUMBER_LIKE.match(text, position):
-        error = FilterError("syntax", "this is no number", hint=_NUMBER_HINT)
-    else:
-        error = _odd_character(text, position)
-    error.position = position
-    return error
-
-
-def _odd_character(text: str, position: int) -> FilterError:
-    for characters, code, message, hint in _ODD_CHARACTERS:
-        if text.startswith(characters, position):
-            return FilterError(code, message, hint=hint)
-    character = text[position]
-    name = unicodedata.name(character, "").lower()
-    shown = character if character.isprintable() and not character.isspace() else ""
-    called = " ".join(filter(None, (shown, f"U+{ord(character):04X}", name and f"({name})")))
-    return FilterError(
-        "syntax",
-        f"the character {called} has no meaning here",
-        hint="names with other characters than A-Z a-z 0-9 _ @ $ - go in double quotes",
-    )
 
 
 def unexpected(
@@ -106,8 +37,10 @@ def unexpected(
     """The refusal of a token that the grammar cannot take here; accepted are the ones it can."""
     error = (
         _at_end(text, kind, accepted)
-        or _of_a_reserved_word(text, kind, position)
+        or _of_a_reserved_word(text, kind, position, accepted)
         or _of_nocase(value, accepted)
+        or _instead_of_attribute(kind, value, text, position, accepted)
+        or _of_not(kind, value, accepted)
         or _instead_of_value(kind, value, text, position, accepted)
         or _instead_of_operator(kind, value, text, position, accepted)
         or _after_a_predicate(kind, value, text, position, accepted)
@@ -133,7 +66,9 @@ def _at_end(text: str, kind: str, accepted: Collection[str]) -> FilterError | No
     return FilterError("syntax", "the filter ends too early", hint=hint)
 
 
-def _of_a_reserved_word(text: str, kind: str, position: int) -> FilterError | None:
+def _of_a_reserved_word(
+    text: str, kind: str, position: int, accepted: Collection[str]
+) -> FilterError | None:
     """FORALL, and a reserved word used as an attribute: `not = 1`."""
     if kind == "FORALL":
         return FilterError(
@@ -141,7 +76,7 @@ def _of_a_reserved_word(text: str, kind: str, position: int) -> FilterError | No
             "FORALL is reserved and has no meaning yet",
             hint='write "forall" in double quotes if it is an attribute',
         )
-    if kind in ("COMPARISON", "LIKE", "IS", "BETWEEN", "IN"):
+    if kind == "COMPARISON" and "PATH" in accepted:
         before = _LAST_WORD.search(text, 0, position)
         word = before[1] if before else ""
         if word.upper() in ("AND", "OR", "NOT", "EXISTS", "MISSING", "ANY", "ALL", "ATLEAST"):
@@ -150,6 +85,42 @@ def _of_a_reserved_word(text: str, kind: str, position: int) -> FilterError | No
                 f"{word} is a reserved word",
                 hint=f'write "{word}" in double quotes if it is an attribute',
             )
+    return None
+
+
+def _instead_of_attribute(
+    kind: str, value: str, text: str, position: int, accepted: Collection[str]
+) -> FilterError | None:
+    """A value where a test begins: `'a' = 1`, `5 = a`, `a[0] = 1`."""
+    if kind not in ("STRING", "NUMBER") or "PATH" not in accepted:
+        return None
+    if kind == "NUMBER" and text[:position].rstrip().endswith("["):
+        return FilterError(
+            "syntax",
+            "there is no array index",
+            hint='ANY a = 1 and a[x = 1] ask for some element; a."0" is a member named 0',
+        )
+    return FilterError(
+        "syntax",
+        f"a test begins with an attribute, not with {cut(value)}",
+        hint="names stand unquoted or in double quotes",
+    )
+
+
+def _of_not(kind: str, value: str, accepted: Collection[str]) -> FilterError | None:
+    """`a NOT = 1`, `a IS NOT TRUE`."""
+    if kind == "COMPARISON" and "BETWEEN" in accepted and "COMPARISON" not in accepted:
+        return FilterError(
+            "unknown_operator",
+            f"there is no operator NOT {value}",
+            hint="write != or put NOT before the attribute",
+        )
+    if kind == "TRUE" and "NULL" in accepted:
+        return FilterError(
+            "syntax",
+            "IS NOT TRUE follows a parenthesis only",
+            hint="write (a = TRUE) IS NOT TRUE",
+        )
     return None
 
 
@@ -185,7 +156,7 @@ def _instead_of_value(
             hint=f"put strings in single quotes: '{cut(value)}'",
         )
     if kind == "SIGN":
-        return FilterError("syntax", f"a value cannot begin with {value}", hint=_NUMBER_HINT)
+        return FilterError("syntax", f"a value cannot begin with {value}", hint=NUMBER_HINT)
     if kind == "COMPARISON":
         return FilterError(
             "unknown_operator", "two operators follow each other", hint=f"use one of {OPERATORS}"
@@ -232,6 +203,10 @@ def _instead_of_operator(
             "there is no arithmetic",
             hint="a name may hold a hyphen if no space stands before it: a-1",
         )
+    if kind == "LPAR":
+        return FilterError(
+            "syntax", "there are no functions", hint=f"the operators are {OPERATORS}"
+        )
     if kind == "$END" or not value[:1].isalpha():
         return None
     word = value.split(".")[0].upper()
@@ -261,8 +236,8 @@ def _after_a_predicate(
         )
     return FilterError(
         "syntax",
-        f"{_shown(kind, value)} cannot follow a complete test",
-        hint="join tests with AND or OR",
+        f"{_shown(kind, value)} cannot follow here",
+        hint="join tests with AND or OR, and the values of a list with commas",
     )
 
 
