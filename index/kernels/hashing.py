@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels import leaf
+from index.kernels import inlined, leaf
 from index.kernels.words import high_product, load_word
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 _EMPTY = np.uint64(0)
 
 
-@leaf
+@inlined
 def fold_product(left: np.uint64, right: np.uint64) -> np.uint64:
     """Both halves of a 128-bit product, combined: every input bit reaches every output bit."""
     return high_product(left, right) ^ (left * right)
@@ -148,7 +148,7 @@ def find_operand(
     return code if code < vocabulary.string_count else -1
 
 
-@leaf
+@inlined
 def find_child(
     vocabulary: VocabularyColumns,
     parent: int,

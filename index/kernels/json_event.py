@@ -61,6 +61,7 @@ or something that only the plain decoder reads."""
 _KIND, _NODE, _THROUGH, _ADDED, _SERIAL = range(5)
 LEVEL_FIELDS = 5
 _OBJECT, _ARRAY = 0x7B, 0x5B  # the opening bytes; the closing ones are two more
+_OUTSIDE = 0
 
 _NULL, _BOOLEAN, _NUMBER = int(ValueType.NULL), int(ValueType.BOOLEAN), int(ValueType.NUMBER)
 _STRING, _OBJECT_VALUE = int(ValueType.STRING), int(ValueType.OBJECT)
@@ -188,38 +189,37 @@ def _read_document(
     stop = int(source.offsets[row + 1])
     placed = source.mode[row] == PLACED
     bottom = source.prefix_node.size if placed else 0
-    node = int(source.prefix_node[bottom - 1]) if placed else 0
-    level[bottom, _KIND] = _OBJECT
+    level[bottom, _KIND] = _OUTSIDE
+    level[bottom, _NODE] = int(source.prefix_node[bottom - 1]) if placed else 0
     level[bottom, _THROUGH] = 0
     depth = bottom
     position = skip_space(data, int(source.offsets[row]), stop)
     if position == stop or (not placed and data[position] != _OBJECT):
         return False
     while True:
-        # A value begins at `position`; it belongs to `node`.
+        # A member or an element begins at `position`.
+        node = int(level[depth, _NODE])
+        if level[depth, _KIND] == _OBJECT:
+            position, node = _read_key(source, vocabulary, work, depth, (position, stop))
         if position >= stop:
             return False
         byte = data[position]
+        attribute = _attribute_of(vocabulary, node)
         if byte == _OBJECT or byte == _ARRAY:
             depth += 1
             if depth > source.depth_max:
                 return False
-            _open(vocabulary, work, depth, node, byte)
+            _open(work, depth, node, attribute, byte)
             position = skip_space(data, position + 1, stop)
             if position < stop and data[position] != byte + 2:
-                if byte == _OBJECT:
-                    position, node = _read_key(source, vocabulary, work, depth, (position, stop))
                 continue
         else:
-            attribute = _attribute_of(vocabulary, node)
-            place = -1
-            if attribute >= 0:
-                flags = PRESENT | level[depth, _THROUGH]
-                place = touch(work.held, work.counters, attribute, flags)
+            flags = PRESENT | level[depth, _THROUGH]
+            place = touch(work.held, work.counters, attribute, flags) if attribute >= 0 else -1
             position = _read_scalar(source, vocabulary.seed, work, place, (position, stop))
             if work.counters[LEAVES] > source.values_max:
                 return False
-        # A value ended before `position`, or an empty container is about to.
+        # It ended before `position`, or an empty container is about to.
         while True:
             if position < 0:
                 return False
@@ -227,19 +227,16 @@ def _read_document(
             if depth == bottom or position >= stop:
                 return depth == bottom and position == stop
             byte = data[position]
+            position += 1
             kind = level[depth, _KIND]
             if byte == 0x2C:
-                position = skip_space(data, position + 1, stop)
-                node = int(level[depth, _NODE])
-                if kind == _OBJECT:
-                    position, node = _read_key(source, vocabulary, work, depth, (position, stop))
+                position = skip_space(data, position, stop)
                 break
             if byte != kind + 2:
                 return False
             if kind == _OBJECT:
                 _close_object(vocabulary, work, depth)
             depth -= 1
-            position += 1
 
 
 @inlined
@@ -252,10 +249,9 @@ def _attribute_of(vocabulary: VocabularyColumns, node: int) -> int:
 
 
 @inlined
-def _open(vocabulary: VocabularyColumns, work: Workspace, depth: int, node: int, byte: int) -> None:
-    """Enter an object or array that belongs to `node`."""
+def _open(work: Workspace, depth: int, node: int, attribute: int, byte: int) -> None:
+    """Enter an object or array that belongs to `node`, where `attribute` ends if one does."""
     level, counters = work.level, work.counters
-    attribute = _attribute_of(vocabulary, node)
     level[depth, _KIND] = byte
     level[depth, _NODE] = node
     if byte == _ARRAY:
@@ -282,7 +278,7 @@ def _close_object(vocabulary: VocabularyColumns, work: Workspace, depth: int) ->
         touch(work.held, work.counters, attribute, 0)
 
 
-@leaf
+@inlined
 def _read_key(
     source: Source,
     vocabulary: VocabularyColumns,
