@@ -77,7 +77,8 @@ def _of_a_reserved_word(
             hint='write "forall" in double quotes if it is an attribute',
         )
     if kind == "COMPARISON" and "PATH" in accepted:
-        before = _LAST_WORD.search(text, 0, position)
+        # Only the last characters: a search over a long word would start at each of them.
+        before = _LAST_WORD.search(text[max(0, position - 40) : position])
         word = before[1] if before else ""
         if word.upper() in ("AND", "OR", "NOT", "EXISTS", "MISSING", "ANY", "ALL", "ATLEAST"):
             return FilterError(

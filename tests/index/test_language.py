@@ -414,6 +414,14 @@ def test_no_text_takes_more_than_linear_time(piece: str) -> None:
     assert time.process_time() - started < 2
 
 
+def test_no_refusal_takes_more_than_linear_time() -> None:
+    long = "x" * 900_000
+    for text in (f"{long} = 1 AND = 2", f"a = 1 AND {long}", f"a {long} 1", f'a = "{long}"'):
+        started = time.process_time()
+        assert refusal_code(text) is not None
+        assert time.process_time() - started < 2
+
+
 def test_threads_share_the_parser() -> None:
     texts = [f"a = {number} AND b IN ('x', TRUE)" for number in range(200)]
     with ThreadPoolExecutor(8) as threads:
