@@ -13,7 +13,7 @@ the body still is. A line that is refused stops no other.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,39 +120,36 @@ def write_chunk(
 ) -> bytes:
     """Parse, write and answer one chunk; empty lines are passed over."""
     lines = [
-        parse_line(caller.tenant, at, text)
-        for at, text in enumerate(chunk, number)
-        if text.strip()
+        parse_line(caller.tenant, at, text) for at, text in enumerate(chunk, number) if text.strip()
     ]
     operations = [line.operation for line in lines if line.operation is not None]
-    outcomes: Sequence[Outcome] = ()
-    failure: Problem | None = None
+    documents: Iterator[dict[str, Any]] = iter(())
     if operations:
-        try:
-            parts.writes.take(caller.tenant, len(operations))
-            refuse_beyond_quota(
-                parts, caller.tenant, sum(isinstance(one, Put) for one in operations)
-            )
-            result = parts.store.write(operations, idempotency)
-            outcomes = result.outcomes
-            parts.metrics.epoch.set(result.epoch)
-        except StoreError as error:
-            failure = of_store(error)
-        except Problem as problem:
-            failure = problem
-    epoch = result.epoch if outcomes else 0
-    waiting = iter(outcomes)
+        documents = written(parts, caller.tenant, operations, idempotency)
     told = []
     for line in lines:
-        problem = line.problem or failure
-        document = (
-            told_problem(line, problem)
-            if problem is not None
-            else told_outcome(line.number, next(waiting), epoch)
-        )
+        document = short(line.problem) if line.problem is not None else next(documents)
         parts.metrics.writes.labels(document.get("code") or document.pop("outcome")).inc()
-        told.append(orjson.dumps(document))
+        told.append(orjson.dumps({"line": line.number, **document}))
     return b"".join(line + b"\n" for line in told)
+
+
+def written(
+    parts: Context,
+    tenant: str,
+    operations: Sequence[Operation],
+    idempotency: Idempotency | None,
+) -> Iterator[dict[str, Any]]:
+    """Write operations and tell of each; what stops the whole chunk is told of each, too."""
+    try:
+        parts.writes.take(tenant, len(operations))
+        refuse_beyond_quota(parts, tenant, sum(isinstance(one, Put) for one in operations))
+        result = parts.store.write(operations, idempotency)
+    except (StoreError, Problem) as error:
+        problem = of_store(error) if isinstance(error, StoreError) else error
+        return ({"id": id_of(one), **short(problem)} for one in operations)
+    parts.metrics.epoch.set(result.epoch)
+    return (told_outcome(outcome, result.epoch) for outcome in result.outcomes)
 
 
 def parse_line(tenant: str, number: int, text: bytes) -> Line:
@@ -190,11 +187,10 @@ def expectation(kind: object, if_match: object) -> int | Expected:
     return if_match
 
 
-def told_outcome(number: int, outcome: Outcome, epoch: int) -> dict[str, Any]:
+def told_outcome(outcome: Outcome, epoch: int) -> dict[str, Any]:
     """The answer to a line that reached the store."""
     if outcome.accepted:
         return {
-            "line": number,
             "status": STATUSES[outcome.status],
             "id": outcome.id,
             "revision": outcome.revision,
@@ -207,18 +203,12 @@ def told_outcome(number: int, outcome: Outcome, epoch: int) -> dict[str, Any]:
     if outcome.status is Status.CONFLICT:
         detail = f"{outcome.id!r} is at revision {outcome.revision}"
         problem = Problem("precondition_failed", detail)
-    return {"line": number, "id": outcome.id, **short(problem)}
+    return {"id": outcome.id, **short(problem)}
 
 
-def told_problem(line: Line, problem: Problem) -> dict[str, Any]:
-    """The answer to a line that was refused before the store, or with its whole chunk."""
-    operation = line.operation
-    name: dict[str, Any] = {}
-    if isinstance(operation, Put):
-        name = {"id": operation.record.id}
-    elif isinstance(operation, Delete):
-        name = {"id": operation.id}
-    return {"line": line.number, **name, **short(problem)}
+def id_of(operation: Operation) -> str:
+    """The subscription that an operation is about."""
+    return operation.record.id if isinstance(operation, Put) else operation.id
 
 
 def short(problem: Problem) -> dict[str, Any]:

@@ -48,8 +48,7 @@ class RateLimit:
             if left < min(count, self._burst):
                 problem = Problem(
                     "rate_limited",
-                    f"{self._what}: {self._per_s:g} a second are allowed, "
-                    f"{self._burst:g} at once",
+                    f"{self._what}: {self._per_s:g} a second are allowed, {self._burst:g} at once",
                     "wait as Retry-After says, or ask for a higher limit",
                 )
                 problem.retry_after = (count - left) / self._per_s

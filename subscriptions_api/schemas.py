@@ -41,7 +41,9 @@ class SubscriptionForm(BaseModel):
     priority: int = Field(default=0, ge=-(2**31), le=2**31 - 1)
     expiresat: str | None = Field(default=None, description="RFC 3339; no match from then on.")
     consumer_key: str | None = Field(
-        default=None, description="Kafka key of its notifications; its id if left out."
+        default=None,
+        min_length=1,
+        description="Kafka key of its notifications; its id if left out.",
     )
     mode: str = Field(default=Mode.THIN.value, description="thin, full or compact.")
 
@@ -54,12 +56,6 @@ class SubscriptionForm(BaseModel):
                 + (f", not {' and '.join(sorted(given))}" if given else "")
             )
         return self
-
-
-class SubscriptionPatch(BaseModel):
-    """A JSON merge patch: members given replace, null takes a member back to its default."""
-
-    model_config = ConfigDict(extra="allow")
 
 
 class SubscriptionDocument(BaseModel):
@@ -119,7 +115,9 @@ def record_of(tree: Mapping[str, Any], tenant: str, known_id: str | None) -> Sub
         labels=form.labels,
         priority=form.priority,
         expires_at=_instant(form.expiresat),
-        consumer_key=None if form.consumer_key is None else _name("consumer_key", form.consumer_key),
+        consumer_key=None
+        if form.consumer_key is None
+        else _name("consumer_key", form.consumer_key),
         mode=_mode(form.mode),
     )
 
@@ -244,3 +242,9 @@ def _mode(text: str) -> Mode:
         raise Problem(
             "invalid_subscription", f"there is no mode {text!r}", f"choose {modes}", pointer="/mode"
         ) from None
+
+
+def form_schema(media_type: str) -> dict[str, Any]:
+    """How OpenAPI shows a body that is read by hand."""
+    schema = SubscriptionForm.model_json_schema()
+    return {"requestBody": {"required": True, "content": {media_type: {"schema": schema}}}}

@@ -45,6 +45,7 @@ from subscriptions_api.schemas import (
     etag,
     filters_of,
     form_of,
+    form_schema,
     load_object,
     merge_patch,
     record_of,
@@ -61,7 +62,11 @@ PATCH_ATTEMPTS = 8
     "/subscriptions",
     status_code=201,
     response_model=SubscriptionDocument,
-    openapi_extra={"requestBody": {"content": {"application/json": {"schema": SubscriptionForm.model_json_schema()}}}},
+    openapi_extra={
+        "requestBody": {
+            "content": {"application/json": {"schema": SubscriptionForm.model_json_schema()}}
+        }
+    },
 )
 def create(request: Request, parts: Parts, caller: Subscriber, body: Body) -> Response:
     """Register a subscription; 201 once it is durable. Idempotency-Key is honoured."""
@@ -87,7 +92,11 @@ def read(subscription_id: str, parts: Parts, caller: Subscriber) -> Response:
     return answer(found(parts, caller.tenant, subscription_id), 200)
 
 
-@router.put("/subscriptions/{subscription_id}", response_model=SubscriptionDocument)
+@router.put(
+    "/subscriptions/{subscription_id}",
+    response_model=SubscriptionDocument,
+    openapi_extra=form_schema("application/json"),
+)
 def put_one(
     subscription_id: str, request: Request, parts: Parts, caller: Subscriber, body: Body
 ) -> Response:

@@ -1,0 +1,147 @@
+"""Into Kafka: records acknowledged by the broker, or a problem that says why not."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from subscriptions_api.errors import Problem
+
+POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """One Kafka record."""
+
+    value: bytes
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a record lies."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Publisher(ABC):
+    """Writes events to the events topic; safe to share between threads."""
+
+    @abstractmethod
+    def publish(self, records: Sequence[EventRecord]) -> list[Address]:
+        """Where each record lies, once all are acknowledged; Problem `kafka_unavailable` if not."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Send what is waiting and let go."""
+
+
+class MemoryPublisher(Publisher):
+    """Keeps records in a list: for tests, and for an API without Kafka."""
+
+    def __init__(self, topic: str = "events") -> None:
+        self.topic = topic
+        self.records: list[EventRecord] = []
+
+    def publish(self, records: Sequence[EventRecord]) -> list[Address]:
+        """Append the records to the only partition."""
+        start = len(self.records)
+        self.records.extend(records)
+        return [Address(self.topic, 0, start + place) for place in range(len(records))]
+
+    def close(self) -> None:
+        """There is nothing to let go."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Records of one call that are under way."""
+
+    addresses: list[Address | None]
+    left: int
+    done: threading.Event = field(default_factory=threading.Event)
+    failure: str = ""
+
+
+class KafkaPublisher(Publisher):
+    """An idempotent producer with a thread that hears the acknowledgements."""
+
+    def __init__(self, bootstrap: str, topic: str, timeout_s: float) -> None:
+        self._topic = topic
+        self._timeout_s = timeout_s
+        self._stopping = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "delivery.timeout.ms": int(timeout_s * 1000),
+                "message.max.bytes": 2_000_000,
+                "log_level": 3,
+            }
+        )
+        self._poller = threading.Thread(target=self._poll, name="publisher", daemon=True)
+        self._poller.start()
+
+    def publish(self, records: Sequence[EventRecord]) -> list[Address]:
+        """Produce and wait for the broker."""
+        waiting = _Waiting([None] * len(records), len(records))
+        for place, record in enumerate(records):
+
+            def delivered(error: KafkaError | None, message: Message, place: int = place) -> None:
+                self._delivered(waiting, place, error, message)
+
+            try:
+                self._producer.produce(
+                    self._topic,
+                    record.value,
+                    record.key,
+                    headers=list(record.headers),
+                    on_delivery=delivered,
+                )
+            except (BufferError, KafkaException) as error:
+                raise _unavailable(str(error)) from None
+        if not waiting.done.wait(self._timeout_s + 1):
+            raise _unavailable(f"no acknowledgement within {self._timeout_s:g} s")
+        if waiting.failure:
+            raise _unavailable(waiting.failure)
+        return [address for address in waiting.addresses if address is not None]
+
+    def close(self) -> None:
+        """Send what is waiting and stop."""
+        self._stopping.set()
+        self._poller.join()
+        self._producer.flush(self._timeout_s)
+
+    def _delivered(
+        self, waiting: _Waiting, place: int, error: KafkaError | None, message: Message
+    ) -> None:
+        if error is not None:
+            waiting.failure = error.str()
+        else:
+            partition, offset = message.partition(), message.offset()
+            assert partition is not None and offset is not None, "a delivered record has a place"
+            waiting.addresses[place] = Address(self._topic, partition, offset)
+        waiting.left -= 1
+        if not waiting.left:
+            waiting.done.set()
+
+    def _poll(self) -> None:
+        while not self._stopping.is_set():
+            self._producer.poll(POLL_S)
+
+
+def _unavailable(reason: str) -> Problem:
+    return Problem(
+        "kafka_unavailable",
+        f"Kafka did not take the event: {reason}",
+        "try again; an event may then be there twice",
+    )
