@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from streaming.job import main
@@ -13,5 +14,6 @@ if __name__ == "__main__":
     parser.add_argument(
         "--passthrough", action="store_true", help="the pipeline without decoding and matching"
     )
-    arguments = parser.parse_args()
-    sys.exit(main(load_settings(**({"matcher": "passthrough"} if arguments.passthrough else {}))))
+    if parser.parse_args().passthrough:
+        os.environ["HERALD_MATCHER"] = "passthrough"  # the workers' daemon reads it too
+    sys.exit(main(load_settings()))

@@ -39,7 +39,7 @@ from streaming.source import (
     refuse_lost_topics,
 )
 from streaming.tail import Tail
-from streaming.warm import warm_partition
+from streaming.warm import idle_partition, warm_partition
 
 CODE_STOPPED, CODE_FAILED, CODE_REFUSED, CODE_FENCED = 0, 1, 2, 3
 STOP_SECONDS_MAX = 15.0
@@ -140,15 +140,14 @@ class Job:
 
     def _warm(self, session: SparkSession, template: MatchRequest, tail: Tail) -> None:
         """A job as wide as the machine, before the first event."""
-        if self._settings.matcher == "passthrough":
-            return
         head = tail.head
         request = MatchRequest(
             template.index, head.epoch, head.lineage, instant_now(time.time_ns())
         )
+        function = idle_partition if self._settings.matcher == "passthrough" else warm_partition
         width = session.sparkContext.defaultParallelism
         session.range(0, width, numPartitions=width).mapInArrow(
-            partial(warm_partition, request), PACKED_DDL
+            partial(function, request), PACKED_DDL
         ).toArrow()
 
     def _stream(self, session: SparkSession, runner: BatchRunner, sink: Sink) -> int:
@@ -205,9 +204,9 @@ class Job:
         if progress is None or not progress.sources:
             return
         source = progress.sources[0]
-        if not source.latestOffset or not source.endOffset:
-            return
-        latest, end = orjson.loads(source.latestOffset), orjson.loads(source.endOffset)
+        latest, end = (
+            orjson.loads(text or "null") or {} for text in (source.latestOffset, source.endOffset)
+        )
         for topic, partitions in latest.items():
             for partition, offset in partitions.items():
                 lag = offset - end.get(topic, {}).get(partition, 0)

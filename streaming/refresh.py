@@ -10,6 +10,7 @@ match at another epoch, or against nothing.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Callable, Iterable
@@ -82,6 +83,7 @@ class LiveIndex:
         """Be able to match at this epoch of this history; RefreshError if that is impossible."""
         if self._index is None or not self._advance(epoch, lineage):
             self._reload(epoch, lineage)
+            quiet_collector()
 
     def match(self, events: Events, now: Instant, epoch: int) -> Matches:
         """Rows of the subscriptions that matched as of an epoch that `reach` made reachable."""
@@ -209,6 +211,15 @@ def read_record(record: SubscriptionRecord) -> Subscription | None:
     except ValueError as error:  # FilterError, or an instant that is none
         _log.error("%s: subscription %s is left out: %s", record.tenant, record.id, error)
         return None
+
+
+def quiet_collector() -> None:
+    """Exempt what this process holds by now from garbage collection.
+
+    Spark's workers collect after every task, which would walk over the whole index each time.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @cache

@@ -148,10 +148,10 @@ class StreamingSettings(BaseSettings):
         return f"query:{self.query_name}"
 
 
-def load_settings(**given: object) -> StreamingSettings:
+def load_settings() -> StreamingSettings:
     """The settings of the environment; on a wrong one say which and end the process."""
     try:
-        return StreamingSettings(**given)  # type: ignore[arg-type]
+        return StreamingSettings()
     except ValidationError as error:
         for problem in error.errors():
             name = "HERALD_" + "_".join(str(part) for part in problem["loc"]).upper()

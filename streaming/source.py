@@ -77,6 +77,7 @@ def session_options(settings: StreamingSettings) -> dict[str, str]:
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(settings.arrow_rows_max),
         "spark.python.worker.reuse": "true",
+        "spark.python.daemon.module": "streaming.daemon",
     }
     if not settings.master.startswith("local"):
         for name in ("spark.driver.host", "spark.driver.bindAddress"):
@@ -232,7 +233,8 @@ def new_topic(settings: StreamingSettings, topic: str) -> NewTopic:
 def record_bytes_max(settings: StreamingSettings, topic: str) -> int:
     """The largest record the broker takes for a topic."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    future = admin_of(settings).describe_configs([resource])[resource]
+    admin = admin_of(settings)  # the answer is lost when the client goes first
+    future = admin.describe_configs([resource])[resource]
     return int(future.result(timeout=ADMIN_TIMEOUT_S)["max.message.bytes"].value)
 
 

@@ -18,7 +18,7 @@ SEPARATOR = "\0"
 """Between tenant and id in the index; neither can hold it (store.records.check_name)."""
 
 
-class Target(msgspec.Struct, frozen=True, array_like=True):
+class Target(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One subscription as the notifier sees it.
 
     name      tenant and id as the index has them, in UTF-8.

@@ -1,16 +1,25 @@
-"""Warm: make every worker load the index and compile its kernels before the first event comes."""
+"""Warm: compile kernels and load the index before the first event comes.
+
+The daemon does the first once, and its workers are forked from it; each worker does the second.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
+from index.registry import get
+from store.base import LogEntry, PutChange
+from store.records import SubscriptionRecord
 from streaming.decode import COLUMNS
 from streaming.match import MatchRequest, match_batch
-from streaming.packing import pack, unpack
-from streaming.refresh import live_index
+from streaming.packing import Output, pack
+from streaming.pins import instant_now
+from streaming.refresh import IndexOptions, LiveIndex, live_index
+from streaming.snapshot_files import updatable
 
 Sample = tuple[bytes, list[tuple[str, bytes]]]
 HOLD_S = 0.5
@@ -19,6 +28,14 @@ SAMPLES: tuple[Sample, ...] = (
     (b'{"a":1,"b":["x",2.5],"c":{"d":true}}', []),
     (b'{"a":"x"}', [("ce_id", b"1"), ("ce_specversion", b"1.0")]),
 )
+FILTERS: tuple[object, ...] = (
+    {"attr": "a", "op": "eq", "value": 1},
+    {"and": [{"attr": "a", "op": "ge", "value": 1}, {"attr": "b", "op": "in", "value": ["x", 2]}]},
+    {"or": [{"attr": "b", "op": "like", "value": "x%"}, {"attr": "c.d", "op": "exists"}]},
+    {"attr": "b", "op": "contains", "value": ["X"], "nocase": True},
+)
+RECENT_EPOCHS = 20
+"""More rows than an index tests one by one, so that a segment is built too."""
 RECORD_TYPE = pa.schema(
     [
         ("key", pa.binary()),
@@ -62,4 +79,28 @@ def warm_partition(
             for _ in match_batch(request, sample_records(samples), live):
                 pass
         time.sleep(max(0.0, HOLD_S - (time.monotonic() - started)))
-    yield pack(unpack(b"", b""), {})
+    yield pack(Output(), {})
+
+
+def idle_partition(
+    request: MatchRequest, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Have every worker started, where none needs an index."""
+    for _ in batches:
+        time.sleep(HOLD_S)
+    yield pack(Output(), {})
+
+
+def warm_kernels(algorithm: str) -> None:
+    """Match the samples against a little index of this process alone: base, recent rows and all."""
+    options = IndexOptions(algorithm, "")
+    live = LiveIndex(options)
+    records = [SubscriptionRecord("", str(i), (tree,)) for i, tree in enumerate(FILTERS)]
+    live.adopt(updatable(get(algorithm)).build([]), 0, "")
+    for epoch in range(1, RECENT_EPOCHS + 1):
+        changes = tuple(PutChange(replace(record, id=f"{record.id}-{epoch}")) for record in records)
+        live.apply([LogEntry(epoch, changes, "")])
+    request = MatchRequest(options, RECENT_EPOCHS, "", instant_now(0))
+    for samples in (SAMPLES[:1], SAMPLES):
+        for _ in match_batch(request, sample_records(samples), live):
+            pass
