@@ -11,7 +11,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     PSTHash.name: PSTHash,
 }
 
-DEFAULT = Scan.name
+DEFAULT = PSTHash.name
 """What commands and the service use unless told otherwise."""
 
 
