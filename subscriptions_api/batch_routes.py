@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 
 from store.base import (
     ABSENT,
@@ -43,8 +43,9 @@ from subscriptions_api.context import (
     require_media_type,
 )
 from subscriptions_api.errors import PROBLEMS, Problem, of_store
-from subscriptions_api.limits import CHUNK_BYTES, CHUNK_OPERATIONS, LINE_BYTES_MAX
+from subscriptions_api.limits import LINE_BYTES_MAX
 from subscriptions_api.schemas import load_object, record_of
+from subscriptions_api.streams import NdjsonAnswer, chunks
 from subscriptions_api.subscription_routes import not_found, refuse_beyond_quota
 
 router = APIRouter(prefix="/v1", tags=["subscriptions"])
@@ -68,37 +69,16 @@ async def batch(request: Request, parts: Parts, caller: Subscriber) -> Response:
     require_media_type(request, "application/x-ndjson", "application/jsonl", "application/ndjson")
     # What a key stands for is known only at the end of a stream, so each chunk has its own digest.
     idempotency_of(request, caller, b"")
-    return StreamingResponse(
-        answers(request, parts, caller), media_type="application/x-ndjson", status_code=200
-    )
+    return NdjsonAnswer(answers(request, parts, caller))
 
 
 async def answers(request: Request, parts: Context, caller: Caller) -> AsyncIterator[bytes]:
     """Lines of answer, a chunk at a time."""
     number = 1
-    async for chunk in chunks(request):
+    async for chunk in chunks(request.stream()):
         idempotency = chunk_key(request, caller, number, chunk)
         yield await run_in_threadpool(write_chunk, parts, caller, number, chunk, idempotency)
         number += len(chunk)
-
-
-async def chunks(request: Request) -> AsyncIterator[list[bytes]]:
-    """Lines of the body in chunks; memory holds one chunk and one line at most."""
-    rest, lines, size = b"", list[bytes](), 0
-    async for part in request.stream():
-        *whole, rest = (rest + part).split(b"\n")
-        if len(rest) > LINE_BYTES_MAX:
-            whole, rest = [*whole, rest], b""  # refused as a line of its own
-        for line in whole:
-            lines.append(line)
-            size += len(line)
-            if len(lines) >= CHUNK_OPERATIONS or size >= CHUNK_BYTES:
-                yield lines
-                lines, size = [], 0
-    if rest:
-        lines.append(rest)
-    if lines:
-        yield lines
 
 
 def chunk_key(

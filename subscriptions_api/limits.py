@@ -14,7 +14,10 @@ LINE_BYTES_MAX = BODY_BYTES_MAX
 """A line of an NDJSON body holds what a body of its own could."""
 CHUNK_OPERATIONS = 500
 """Operations of a batch that share an epoch: large enough to be quick, small enough to be fair."""
-CHUNK_BYTES = 4 * 1024 * 1024
+CHUNK_BYTES = 2 * 1024 * 1024
+"""A chunk ends with the line that reaches it, so it is below what the store takes at once."""
+SPOOL_MEMORY_BYTES = 1024 * 1024
+"""Answers of a batch that wait in memory; more wait in a temporary file."""
 FILTERS_MAX = 100
 LABELS_MAX = 64
 LABEL_BYTES_MAX = 256
