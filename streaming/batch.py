@@ -5,25 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
-import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from streaming.match import MatchRequest
 from streaming.metrics import Metrics
-from streaming.packing import PACKED_DDL, Output, unpack
+from streaming.packing import Output, unpack
 from streaming.pins import Offsets, Pin, PinLog, instant_now
 from streaming.sink import Sink
 from streaming.source import planned_offsets
 from streaming.tail import Head
-
-PartitionFunction = Callable[[MatchRequest, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+from streaming.task import PROPERTY, encode_batch
 
 _log = logging.getLogger(__name__)
 
@@ -47,23 +43,18 @@ class Totals:
 class BatchRunner:
     """What foreachBatch calls.
 
-    template   the request of every batch but for epoch, time and offsets.
     head       gives the newest epoch that may be pinned.
     failure    the exception that ended the query, which Spark passes on only as text.
     """
 
     def __init__(
         self,
-        template: MatchRequest,
-        function: PartitionFunction,
         head: Callable[[], Head],
         pins: PinLog,
         sink: Sink,
         metrics: Metrics,
         checkpoint: Path,
     ) -> None:
-        self._template = template
-        self._function = function
         self._head = head
         self._pins = pins
         self._sink = sink
@@ -160,14 +151,10 @@ class BatchRunner:
             return self._match_at(frame, newer)
 
     def _match_at(self, frame: DataFrame, pin: Pin) -> list[Output]:
-        request = replace(
-            self._template,
-            epoch=pin.epoch,
-            lineage=pin.lineage,
-            now=pin.now,
-            committed=self._sink.committed if self._sink.skips_committed else {},
-        )
-        packed = frame.mapInArrow(partial(self._function, request), PACKED_DDL).toArrow()
+        committed = self._sink.committed if self._sink.skips_committed else {}
+        context = frame.sparkSession.sparkContext
+        context.setLocalProperty(PROPERTY, encode_batch(pin, committed))
+        packed = frame.toArrow()
         outputs = []
         for notifications, dead_letters, counters in zip(
             *(column.to_pylist() for column in packed.columns), strict=True

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from index.registry import get
 from store import StoreSettings, open_store
 from store.errors import StoreError
-from streaming.batch import BatchRunner, PartitionFunction, Stopped
+from streaming.batch import BatchRunner, Stopped
 from streaming.match import MatchRequest, match_partition
 from streaming.metrics import Metrics
 from streaming.packing import PACKED_DDL
@@ -39,6 +39,7 @@ from streaming.source import (
     refuse_lost_topics,
 )
 from streaming.tail import Tail
+from streaming.task import run_task
 from streaming.warm import idle_partition, warm_partition
 
 CODE_STOPPED, CODE_FAILED, CODE_REFUSED, CODE_FENCED = 0, 1, 2, 3
@@ -89,8 +90,6 @@ class Job:
             runner: BatchRunner
             tail = Tail(store, settings, self._metrics, lambda: runner.oldest_pin())
             runner = BatchRunner(
-                template,
-                self._function(),
                 lambda: tail.head,
                 self._pins,
                 sink,
@@ -103,7 +102,7 @@ class Job:
             try:
                 self._ready.waiting_for = "the index in every worker"
                 self._warm(session, template, tail)
-                return self._stream(session, runner, sink)
+                return self._stream(session, template, runner, sink)
             finally:
                 tail.stop()
                 sink.close()
@@ -135,9 +134,6 @@ class Job:
             dead_letter_bytes_max=record_bytes_max(settings, settings.dead_letters_topic),
         )
 
-    def _function(self) -> PartitionFunction:
-        return pass_partition if self._settings.matcher == "passthrough" else match_partition
-
     def _warm(self, session: SparkSession, template: MatchRequest, tail: Tail) -> None:
         """A job as wide as the machine, before the first event."""
         head = tail.head
@@ -150,10 +146,15 @@ class Job:
             partial(function, request), PACKED_DDL
         ).toArrow()
 
-    def _stream(self, session: SparkSession, runner: BatchRunner, sink: Sink) -> int:
+    def _stream(
+        self, session: SparkSession, template: MatchRequest, runner: BatchRunner, sink: Sink
+    ) -> int:
         settings = self._settings
-        events = read_events(session, settings, sink.committed)
-        writer = events.writeStream.queryName(settings.query_name).foreachBatch(runner)
+        function = pass_partition if settings.matcher == "passthrough" else match_partition
+        packed = read_events(session, settings, sink.committed).mapInArrow(
+            partial(run_task, template, function), PACKED_DDL
+        )
+        writer = packed.writeStream.queryName(settings.query_name).foreachBatch(runner)
         query = (
             writer.option("checkpointLocation", str(settings.checkpoint_dir.absolute()))
             .trigger(processingTime=f"{settings.trigger_ms} milliseconds")

@@ -1,0 +1,55 @@
+"""Task: the function that Spark runs in its Python workers, and how a batch's pin reaches it.
+
+The function is part of the query's plan, which Spark makes once; building it anew in each batch, to
+put the pin into its closure, costs more than a small batch's matching. So the pin travels as a
+local property of the job, which Spark hands to every task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import orjson
+import pyarrow as pa
+from pyspark import TaskContext
+
+from streaming.match import MatchRequest
+from streaming.pins import Offsets, Pin
+
+PROPERTY = "herald.batch"
+
+PartitionFunction = Callable[[MatchRequest, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def encode_batch(pin: Pin, committed: Offsets) -> str:
+    """What tasks must know of their batch, as the property's value."""
+    fields = {"epoch": pin.epoch, "lineage": pin.lineage, "now": pin.now, "committed": committed}
+    return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def decode_batch(template: MatchRequest, encoded: str) -> MatchRequest:
+    """The request of one batch: the query's, with the batch's own part filled in."""
+    fields = orjson.loads(encoded)
+    committed = {
+        topic: {int(partition): offset for partition, offset in offsets.items()}
+        for topic, offsets in fields["committed"].items()
+    }
+    return replace(
+        template,
+        epoch=fields["epoch"],
+        lineage=fields["lineage"],
+        now=fields["now"],
+        committed=committed,
+    )
+
+
+def run_task(
+    template: MatchRequest, function: PartitionFunction, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """What mapInArrow calls: the function with the request of this task's batch."""
+    context = TaskContext.get()
+    encoded = None if context is None else context.getLocalProperty(PROPERTY)
+    if encoded is None:
+        raise RuntimeError(f"the job has no local property {PROPERTY}: nothing is matched unpinned")
+    return function(decode_batch(template, encoded), batches)
