@@ -45,7 +45,7 @@ from index.kernels.json_event import (
     row_values_max,
 )
 from index.numbers import split
-from index.payloads import Payloads
+from index.payloads import Payloads, is_text
 from index.vocabulary import Vocabulary, VocabularyColumns
 
 _KEY_SLOTS = 1 << 12
@@ -208,7 +208,10 @@ def _context_of(
         if attributes is not None:
             mode[row] = LIFTED if not payloads.prefix else PLACED
             if payloads.prefix and payloads.prefix[0] in attributes:
+                mode[row] = PLAIN  # the attribute hides the whole payload
+            if not is_text(attributes):
                 mode[row] = PLAIN
+                attributes = {}
             for name, value in attributes.items():
                 node = nodes.get(name)
                 if node is None:

@@ -63,6 +63,8 @@ class Payloads:
         context = self.context[row] if self.context is not None else None
         if context is None:
             return parse_event(payload, self.limits)
+        if not is_text(context):
+            raise EventError("lone_surrogate", "in an attribute beside the payload")
         if not payload:
             return dict(context)
         if not self.prefix:
@@ -71,6 +73,15 @@ class Payloads:
         for name in reversed(self.prefix[1:]):
             value = {name: value}
         return {self.prefix[0]: value, **context}
+
+
+def is_text(context: Mapping[str, str]) -> bool:
+    """Whether names and values are Unicode text: Python strings may hold lone surrogates."""
+    try:
+        "".join((*context, *context.values())).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _parse_value(payload: bytes, limits: Limits, depth: int) -> object:

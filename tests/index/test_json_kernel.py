@@ -311,6 +311,8 @@ CONTEXTS: list[Mapping[str, str] | None] = [
     {"a": "x", "b": "Straße"},
     {"data": "not a CloudEvent's attribute", "type": "t"},
     {"é": "é", "": ""},
+    {"type": "\ud800"},
+    {"\udfff": "x"},
 ]
 
 
