@@ -31,19 +31,16 @@ from index.kernels.batch import (
     number_string,
 )
 from index.kernels.folding import find_codes, fold_strings, folded_bytes_max
-from index.kernels.json_event import (
+from index.kernels.json_document import (
     ALONE,
-    DONE,
     LEVEL_FIELDS,
     LIFTED,
-    NO_ROOM,
     PLACED,
     PLAIN,
     Source,
     Workspace,
-    decode_rows,
-    row_values_max,
 )
+from index.kernels.json_event import DONE, NO_ROOM, decode_rows, row_values_max
 from index.numbers import split
 from index.payloads import Payloads, is_text
 from index.vocabulary import Vocabulary, VocabularyColumns
