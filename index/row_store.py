@@ -12,9 +12,11 @@ kernels cannot decide it, because it holds a leaf that is opaque to them.
 
 from __future__ import annotations
 
+import gc
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +30,7 @@ from index.kernels.hashing import find_string, hash_bytes, insert_strings
 from index.kernels.probe import Compiled
 from index.kernels.rows import copy_bytes, copy_programs, opaque_rows
 from index.limits import LIMITS
-from index.model import Element, Filter, Operand, Predicate, Subscription
+from index.model import Element, Filter, Predicate, Subscription
 from index.predicate_table import PredicateTable
 from index.predicates import PredicateKind
 from index.program import Programs, ProgramTable
@@ -50,6 +52,18 @@ _ROW_ARRAYS = ("id", "attachment", "filter")
 Arrays = dict[str, NDArray[Any]]
 Spelling = tuple[Predicate | Element, object]
 """A predicate, and what tells it from others that Python holds for equal."""
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Compiling makes millions of objects and no cycles; collecting them took half of a build."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class ByteColumn:
@@ -90,17 +104,24 @@ class CachedPredicates(PredicateTable):
     def numbers(self, predicates: Iterable[Predicate | Element]) -> list[int]:
         """As `PredicateTable.numbers`, but each spelling is lowered only once."""
         number_of = self.number_of
-        spelled = [
-            (one, repr(one) if isinstance(one, Element) else _types_of(one.operand))
-            for one in predicates
-        ]
-        new = [spelling for spelling in dict.fromkeys(spelled) if spelling not in number_of]
+        spelled = [(one, _types_of(one)) for one in predicates]
+        known = [number_of.get(spelling) for spelling in spelled]
+        new = dict.fromkeys(
+            spelling for spelling, number in zip(spelled, known, strict=True) if number is None
+        )
         numbers = super().numbers(predicate for predicate, _ in new)
         number_of.update(zip(new, numbers, strict=True))
-        return [number_of[spelling] for spelling in spelled]
+        return [
+            number_of[spelling] if number is None else number
+            for spelling, number in zip(spelled, known, strict=True)
+        ]
 
 
-def _types_of(operand: Operand) -> object:
+def _types_of(predicate: Predicate | Element) -> object:
+    """What distinguishes operands that are equal in Python; 1 and 1.0 are equal here, too."""
+    if isinstance(predicate, Element):
+        return repr(predicate)
+    operand = predicate.operand
     return tuple(map(type, operand)) if isinstance(operand, tuple) else type(operand)
 
 
@@ -144,7 +165,8 @@ class RowStore:
         """Add rows; ids that are alive here have to be killed before."""
         first = len(self)
         try:
-            self.programs.append_all(one.filter for one in subscriptions)
+            with collector_paused():
+                self.programs.append_all(one.filter for one in subscriptions)
         except Exception:
             # Nothing else of these rows exists yet, and no version will see them.
             nothing = [b""] * (len(self.programs) - first)

@@ -268,7 +268,7 @@ class Updatable(MatchIndex):
             raise ValueError(f"version {version} is not known, only {known}")
         events = events.renewed(self.vocabulary)
         parts = list(self._hits(state, events.columns, version))
-        codes = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+        codes = np.sort(np.concatenate(parts))
         undecided = np.flatnonzero(codes & VERDICT_MASK == UNDECIDED)
         if undecided.size:
             settled = [self._settle(state, events, code, now) for code in codes[undecided].tolist()]

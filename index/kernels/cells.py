@@ -7,13 +7,13 @@ cut c - 1; so a value's cell is the number of cuts that are not above it.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from index.kernels import inlined
 from index.kernels.text_match import compare
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def number_cell(
     cuts: tuple[NDArray[np.float64], NDArray[np.int16]],
     start: int,
@@ -34,7 +34,7 @@ def number_cell(
     return low - start
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def string_cell(
     cuts: tuple[NDArray[np.int64], NDArray[np.uint8]],
     start: int,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from index.kernels import inlined, leaf
 from index.kernels.cover import (
     BY_CELLS,
     BY_EXISTENCE,
@@ -53,7 +53,7 @@ def new_parts(count: int) -> Parts:
     return Parts(np.zeros(count, np.int64), np.zeros(count, np.uint64))
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def leaf_parts(
     predicates: PredicateColumns,
     costs: LeafCosts,
@@ -86,7 +86,7 @@ def leaf_parts(
     return 1
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _point_parts(
     predicates: PredicateColumns, number: int, first_dimension: int, parts: Parts
 ) -> int:
@@ -108,20 +108,20 @@ def _point_parts(
     return size
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _set_point(parts: Parts, at: int, dimension: int, number: float, mark: int) -> None:
     parts.dimension[at] = dimension
     parts.part[at] = point_part(dimension, number, mark)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def point_part(dimension: int, number: float, mark: int) -> np.uint64:
     """The part of the point space of a key (see `index.predicates`)."""
     bits = np.float64(number).view(np.uint64)
     return part_of(dimension, number_space(bits, mark))
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def count_keys(
     predicates: PredicateColumns,
     costs: LeafCosts,
@@ -140,7 +140,7 @@ def count_keys(
     return total
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def list_keys(
     predicates: PredicateColumns,
     costs: LeafCosts,
@@ -180,19 +180,19 @@ def list_keys(
         _enter_pairs(dimensions, first, first_count, second, second_count)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def enter_dimension(facets: NDArray[np.uint8], dimension: int) -> None:
     """Note that a dimension has keys."""
     facets[dimension >> FACET_BITS] |= np.uint8(1 << (dimension & ((1 << FACET_BITS) - 1)))
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def dimension_pair(first: int, second: int) -> np.uint64:
     """The hash of two dimensions, the smaller one first."""
     return pair_of(np.uint64(first), np.uint64(second))
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def _enter_pairs(
     dimensions: Dimensions, first: Parts, first_count: int, second: Parts, second_count: int
 ) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from index.kernels import inlined, leaf
 from index.kernels.hashing import fold_product, hash_under
 
 _PAIR_MULTIPLIER = np.uint64(0xE7037ED1A0B428DB)
@@ -29,34 +30,34 @@ _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def part_of(dimension: int, space: np.uint64) -> np.uint64:
     """The name of a space of a dimension (an attribute and a facet)."""
     part = hash_under(space, dimension)
     return part if part != _ZERO else _ONE
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def number_space(bits: np.uint64, residual: int) -> np.uint64:
     """The point space of a number: the bits of its nearest double, and what it exceeds that by."""
     return bits ^ (np.uint64(residual & _INT16) * _RESIDUAL_MULTIPLIER)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def pair_of(first: np.uint64, second: np.uint64) -> np.uint64:
     """The key of two parts; the attribute of `first` is the smaller one."""
     key = fold_product(first ^ _PAIR_SEED, second ^ _PAIR_MULTIPLIER)
     return key if key != _ZERO else _ONE
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def set_bit(bits: NDArray[np.uint64], value: np.uint64) -> None:
     """Enter a hash in a filter of a power of two of words."""
     place = value & np.uint64(bits.size * 64 - 1)
     bits[np.int64(place >> _SIX)] |= _ONE << (place & _IN_WORD)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def has_bit(bits: NDArray[np.uint64], value: np.uint64) -> bool:
     """False only if the hash was never entered."""
     place = value & np.uint64(bits.size * 64 - 1)
@@ -70,7 +71,7 @@ def set_bits(bits: NDArray[np.uint64], values: NDArray[np.uint64]) -> None:
         set_bit(bits, value)
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def find_bucket(table: NDArray[np.uint64], key: np.uint64) -> tuple[np.int64, np.int64]:
     """(start, stop) of a key's rows; (0, 0) if the key is not in the table."""
     mask = np.int64(table.shape[0] - 1)
@@ -83,7 +84,7 @@ def find_bucket(table: NDArray[np.uint64], key: np.uint64) -> tuple[np.int64, np
     return np.int64(0), np.int64(0)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _insert_bucket(table: NDArray[np.uint64], key: np.uint64, start: int, stop: int) -> None:
     mask = np.int64(table.shape[0] - 1)
     place = np.int64(key >> _HALF) & mask

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from index.columns import PRESENT, EventBatch, ValueType
+from index.kernels import inlined, leaf
 from index.kernels.cells import number_cell, string_cell
 from index.kernels.filing import Dimensions, dimension_pair, point_part
 from index.kernels.keys import find_bucket, has_bit, pair_of, part_of
@@ -66,13 +66,13 @@ class Memory(NamedTuple):
 
 
 class Hits(NamedTuple):
-    """Hits of the events so far; those of event e are hit[start[e]:start[e+1]], ascending."""
+    """Hits of the events so far; those of event e are hit[start[e]:start[e+1]], in any order."""
 
     start: NDArray[np.int64]  # [n+1]
     hit: NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@leaf
 def match_events(
     keys: KeyColumns,
     compiled: Compiled,
@@ -85,50 +85,32 @@ def match_events(
     fit into `hits` any more, and how many more hits must fit before it is tried again.
     """
     for event in range(first_event, batch.entry_start.size - 1):
-        enter_event(batch, event, memory.scratch.entry_of)
         part_count = _event_parts(keys, batch, event, memory)
-        count = _probe(keys, memory, event, part_count)
-        start = hits.start[event]
-        if start + count + keys.residue.size > hits.hit.size:
-            leave_event(batch, event, memory.scratch.entry_of)
-            _forget(memory, count)
-            return event, count + keys.residue.size
-        stop = _verify(compiled, batch, memory, memory.candidate[:count], hits.hit, start)
-        stop = _verify(compiled, batch, memory, keys.residue, hits.hit, stop)
+        candidate_count = _probe(keys, memory, event, part_count)
+        tried_count = candidate_count + keys.residue.size
+        hit_count = hits.start[event]
+        if hit_count + tried_count > hits.hit.size:
+            for place in range(candidate_count):
+                memory.stamp[memory.candidate[place]] = 0
+            return event, tried_count
+        memory.counts[1] += tried_count
+        enter_event(batch, event, memory.scratch.entry_of)
+        for place in range(tried_count):
+            if place < candidate_count:
+                row = memory.candidate[place]
+            else:
+                row = keys.residue[place - candidate_count]
+            verdict = holds(compiled.programs, compiled.predicates, batch, memory.scratch, row)
+            if verdict != NO:
+                hits.hit[hit_count] = np.int64(row) << VERDICT_BITS | verdict
+                hit_count += 1
         leave_event(batch, event, memory.scratch.entry_of)
-        hits.hit[start:stop].sort()
-        hits.start[event + 1] = stop
-        memory.counts[1] += count + keys.residue.size
-        memory.counts[2] += stop - start
+        memory.counts[2] += hit_count - hits.start[event]
+        hits.start[event + 1] = hit_count
     return batch.entry_start.size - 1, 0
 
 
-@njit(cache=True, nogil=True)
-def _forget(memory: Memory, count: int) -> None:
-    """Make the candidates of an event new again."""
-    for candidate in memory.candidate[:count]:
-        memory.stamp[candidate] = 0
-
-
-@njit(cache=True, nogil=True)
-def _verify(
-    compiled: Compiled,
-    batch: EventBatch,
-    memory: Memory,
-    rows: NDArray[np.int32],
-    hit: NDArray[np.int64],
-    count: int,
-) -> int:
-    """Append the rows that hold or are undecided; returns how many hits there are now."""
-    for row in rows:
-        verdict = holds(compiled.programs, compiled.predicates, batch, memory.scratch, row)
-        if verdict != NO:
-            hit[count] = np.int64(row) << VERDICT_BITS | verdict
-            count += 1
-    return count
-
-
-@njit(cache=True, nogil=True)
+@inlined
 def _event_parts(keys: KeyColumns, batch: EventBatch, event: int, memory: Memory) -> int:
     """Fill memory.dimension and memory.part, attributes ascending; returns the number of spaces."""
     count = 0
@@ -154,7 +136,7 @@ def _event_parts(keys: KeyColumns, batch: EventBatch, event: int, memory: Memory
     return count
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _value_parts(
     keys: KeyColumns,
     batch: EventBatch,
@@ -202,7 +184,7 @@ def _value_parts(
     return count
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _push(keys: KeyColumns, memory: Memory, count: int, dimension: int, part: np.uint64) -> int:
     """Append a space unless it is part of no key."""
     if not has_bit(keys.dimensions.part_filter, part):
@@ -212,14 +194,14 @@ def _push(keys: KeyColumns, memory: Memory, count: int, dimension: int, part: np
     return count + 1
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _number_cell(spaces: SpaceColumns, attribute: int, double: float, residual: int) -> int:
     cuts = (spaces.number_cut_double, spaces.number_cut_residual)
     start, stop = spaces.number_cut_start[attribute], spaces.number_cut_start[attribute + 1]
     return number_cell(cuts, start, stop, double, residual)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _string_cell(spaces: SpaceColumns, batch: EventBatch, attribute: int, string: int) -> int:
     cuts = (spaces.string_start, spaces.string_text)
     start, stop = spaces.string_cut_start[attribute], spaces.string_cut_start[attribute + 1]
@@ -227,7 +209,7 @@ def _string_cell(spaces: SpaceColumns, batch: EventBatch, attribute: int, string
     return string_cell(cuts, start, stop, batch.text, bounds)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _probe(keys: KeyColumns, memory: Memory, event: int, part_count: int) -> int:
     """Fill memory.candidate with the rows under the event's keys, each once; returns the number."""
     count = 0
@@ -254,7 +236,7 @@ def _probe(keys: KeyColumns, memory: Memory, event: int, part_count: int) -> int
     return count
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _collect(keys: KeyColumns, memory: Memory, event: int, key: np.uint64, count: int) -> int:
     """Append the rows of a key that are not yet candidates of the event."""
     if not has_bit(keys.key_filter, key):
