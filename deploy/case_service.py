@@ -66,11 +66,16 @@ class Addresses(NamedTuple):
         )
 
 
-@contextmanager
-def service_target() -> Iterator[ServiceTarget]:
-    """The service that the environment names, or else the stack that runs here; left as it was."""
+def service_environment() -> dict[str, str]:
+    """What this process's environment says of the service, and else the stack that runs here."""
     state = read_state(state_dir())
-    addresses = Addresses.of({**(state.environment if state else {}), **os.environ})
+    return {**(state.environment if state else {}), **os.environ}
+
+
+@contextmanager
+def service_target(environment: Mapping[str, str]) -> Iterator[ServiceTarget]:
+    """The service that the environment names; its subscriptions are as before, afterwards."""
+    addresses = Addresses.of(environment)
     headers = {"Authorization": f"Bearer {addresses.api_key}"} if addresses.api_key else {}
     with httpx.Client(base_url=addresses.api, headers=headers, timeout=30) as http:
         target = ServiceTarget(addresses, http)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from deploy.case_index import IndexTarget, ways_of
-from deploy.case_service import service_target
+from deploy.case_service import service_environment, service_target
 from deploy.cases import CaseTarget, load_cases, run_cases
 from index import registry
 
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _targets(arguments: argparse.Namespace) -> Iterator[CaseTarget]:
     if arguments.service:
-        with service_target() as target:
+        with service_target(service_environment()) as target:
             yield target
         return
     names = sorted(registry.ALGORITHMS) if arguments.all else [arguments.algorithm]
