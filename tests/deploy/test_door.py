@@ -39,15 +39,14 @@ SHIM = "#!/bin/sh\necho 'this version is not installed' >&2\nexit 127\n"
 
 
 class House:
-    """A copy of the door with lock files of its own, and a PATH of made-up programs."""
+    """A copy of the door with a lock file of its own, and a PATH of made-up programs."""
 
     def __init__(self, folder: Path) -> None:
         self.root, self.path, self.notes = folder / "repo", folder / "bin", folder / "notes"
         self.root.mkdir()
         self.path.mkdir()
         shutil.copy(DOOR, self.root / "herald")
-        for lock in ("requirements.lock", "requirements-data.lock"):
-            (self.root / lock).write_text("first\n")
+        (self.root / "requirements.lock").write_text("first\n")
         for tool in TOOLS:
             (self.path / tool).symlink_to(shutil.which(tool) or "")
 
@@ -84,7 +83,7 @@ class House:
         return process.returncode, out, err
 
     def installs(self) -> int:
-        """How often pip ran: twice an installation, once a lock file."""
+        """How often pip ran."""
         return len(self.notes.read_text().splitlines()) if self.notes.exists() else 0
 
 
@@ -151,16 +150,16 @@ def test_a_failed_installation_is_one_sentence(house: House, pip_says: str, mean
     assert house.call("up")[0] == 0, "the next call tries again"
 
 
-def test_it_installs_once_and_again_when_a_lock_file_changes(house: House) -> None:
+def test_it_installs_once_and_again_when_the_lock_file_changes(house: House) -> None:
     house.add_python("python3", "3.11")
     for _ in range(3):
         assert house.call()[0] == 0
-    assert house.installs() == 2
+    assert house.installs() == 1
     assert "--require-hashes" in house.notes.read_text()
-    (house.root / "requirements-data.lock").write_text("second\n")
+    (house.root / "requirements.lock").write_text("second\n")
     for _ in range(2):
         assert house.call()[0] == 0
-    assert house.installs() == 4
+    assert house.installs() == 2
 
 
 def test_calls_at_the_same_time_install_once(house: House) -> None:
@@ -168,7 +167,7 @@ def test_calls_at_the_same_time_install_once(house: House) -> None:
     calls = [house.start("status") for _ in range(4)]
     outputs = [call.communicate(timeout=60)[0] for call in calls]
     assert outputs == ["3.11: -P -m deploy.cli status\n"] * 4
-    assert house.installs() == 2
+    assert house.installs() == 1
 
 
 def test_the_environment_may_lie_elsewhere(house: House, tmp_path: Path) -> None:
