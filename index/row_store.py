@@ -32,7 +32,7 @@ from index.kernels.rows import copy_bytes, copy_programs, opaque_rows
 from index.limits import LIMITS
 from index.model import Element, Filter, Predicate, Subscription
 from index.predicate_table import PredicateTable
-from index.predicates import PredicateKind
+from index.predicates import RECORD, PredicateKind
 from index.program import Programs, ProgramTable
 from index.vocabulary import Vocabulary
 
@@ -208,7 +208,7 @@ class RowStore:
         row = self._row_of.get(subscription_id, -1)
         if row < 0 and self._id_slot.size:
             key = np.frombuffer(subscription_id.encode(), np.uint8)
-            value = hash_bytes(key, 0, key.size, self._id_seed)
+            value = np.uint64(hash_bytes(key, 0, key.size, self._id_seed))
             ids = self._bytes["id"].columns()
             row = int(find_string(self._id_slot, ids, value, key, 0, key.size))
         return row if row >= 0 and self.died[row] == NEVER else -1
@@ -318,7 +318,7 @@ def joined(vocabulary: Vocabulary, parts: Sequence[tuple[RowStore, NDArray[np.in
         record["start"][~is_set] += arrays["needle_start"].size - 1
         arrays = {name: _appended(name, arrays[name], copy[name]) for name in arrays}
     record = arrays.pop("record")
-    arrays["predicate_word"] = record.view(np.uint64).reshape(record.size, -1)
+    arrays["predicate_word"] = record.view(np.uint64).reshape(-1, RECORD.itemsize // 8)
     store = RowStore(vocabulary, arrays)
     store.file_ids()
     return store

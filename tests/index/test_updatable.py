@@ -1,0 +1,338 @@
+"""Updatable: after any changes, merges and snapshots each version answers as the oracle does."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from index import updatable
+from index.algorithms.psthash import PSTHash
+from index.evaluate import truth
+from index.events import decode_payloads, encode
+from index.language import parse_text
+from index.model import Filter, Subscription
+from index.snapshot import SnapshotError
+from tests.strategies import NOW, events_near, filters
+
+IDS = tuple(f"s{number}" for number in range(8))
+
+
+def subscription(name: str, text: str) -> Subscription:
+    return Subscription(name, parse_text(text), name.encode())
+
+
+def numbered(count: int, first: int = 0) -> list[Subscription]:
+    """Subscriptions to one value each."""
+    return [subscription(f"n{one}", f"v = {one}") for one in range(first, first + count)]
+
+
+def matched(index: PSTHash, event: dict[str, Any], version: int | None = None) -> list[str]:
+    matches = index.match(encode([event], index.vocabulary), NOW, version)
+    ids = index.ids_of(matches.row.tolist())
+    attachments = index.attachments_of(matches.row.tolist())
+    assert np.all(np.diff(matches.row) > 0)
+    assert all(one.decode() == name for one, name in zip(attachments, ids, strict=True))
+    return sorted(ids)
+
+
+class Changes(RuleBasedStateMachine):
+    """Each version's subscriptions are kept beside the index, and asked of the oracle."""
+
+    folder: Path
+
+    @initialize(nodes=st.lists(filters(4), max_size=6))
+    def build(self, nodes: list[Filter]) -> None:
+        base = [Subscription(name, node, name.encode()) for name, node in zip(IDS, nodes)]  # noqa: B905
+        self.index = PSTHash.build(base)
+        self.versions = {0: {one.id: one.filter for one in base}}
+
+    def change(self, living: dict[str, Filter]) -> None:
+        self.versions[self.index.version] = living
+
+    @property
+    def living(self) -> dict[str, Filter]:
+        return dict(self.versions[self.index.version])
+
+    @rule(nodes=st.dictionaries(st.sampled_from(IDS), filters(4), min_size=1, max_size=3))
+    def add(self, nodes: dict[str, Filter]) -> None:
+        living = self.living | nodes
+        self.index.add_all(
+            [Subscription(name, node, name.encode()) for name, node in nodes.items()]
+        )
+        self.change(living)
+
+    @rule(name=st.sampled_from(IDS))
+    def remove(self, name: str) -> None:
+        living = self.living
+        assert self.index.remove(name) == (living.pop(name, None) is not None)
+        self.change(living)
+
+    @rule()
+    def advance(self) -> None:
+        living = self.living
+        self.index.advance(self.index.version + 2)
+        self.change(living)
+
+    @rule(back=st.integers(0, 2))
+    def merge(self, back: int) -> None:
+        oldest = max(self.index.version - back, self.index.oldest_version)
+        self.index.merge(oldest)
+        self.forget(oldest)
+
+    @rule()
+    def reopen(self) -> None:
+        path = self.folder / "index.snapshot"
+        self.index.save(path, {"epoch": self.index.version})
+        self.index = PSTHash.open(path)
+        assert self.index.meta == {"epoch": self.index.version}
+        self.forget(self.index.version)
+
+    def forget(self, oldest: int) -> None:
+        known = max(version for version in self.versions if version <= oldest)
+        self.versions = {
+            max(version, oldest): living
+            for version, living in self.versions.items()
+            if version >= known
+        }
+
+    @precondition(lambda self: any(self.versions.values()))
+    @rule(data=st.data())
+    def match(self, data: st.DataObject) -> None:
+        nodes = [node for living in self.versions.values() for node in living.values()]
+        event = data.draw(events_near(*nodes[-6:]))
+        for version, living in self.versions.items():
+            expected = [name for name, node in living.items() if truth(node, event, NOW) is True]
+            assert matched(self.index, event, version) == sorted(expected), version
+
+    @invariant()
+    def holds_together(self) -> None:
+        if hasattr(self, "index"):
+            self.index.check()
+            assert len(self.index) == len(self.living)
+
+
+@pytest.mark.parametrize("tail_rows", [0, 2, 64])
+def test_any_order_of_changes(
+    tail_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updatable, "TAIL_ROWS_MAX", tail_rows)
+    monkeypatch.setattr(updatable, "RATIO", 2)
+
+    class Machine(Changes):
+        folder = tmp_path
+
+    Machine.TestCase.settings = settings(max_examples=25, stateful_step_count=12)
+    Machine.TestCase().runTest()
+
+
+def test_versions_of_the_module_docstring() -> None:
+    index = PSTHash.build([])
+    index.add(subscription("s1", "v = 1"))
+    index.add(subscription("s2", "v = 1"))
+    index.add(subscription("s1", "v = 1 AND w = 2"))
+    index.remove("s2")
+    event = {"v": 1, "w": 2}
+    found = [index.match(encode([event], index.vocabulary), NOW, version) for version in range(5)]
+    assert [one.row.tolist() for one in found] == [[], [0], [0, 1], [1, 2], [2]]
+
+
+def test_a_batch_of_changes_may_share_one_version() -> None:
+    index = PSTHash.build(numbered(2), version=7)
+    index.add(subscription("a", "v = 0"), version=9)
+    index.add(subscription("b", "v = 0"), version=9)
+    assert index.remove("n0", version=9)
+    assert matched(index, {"v": 0}, 7) == matched(index, {"v": 0}, 8) == ["n0"]
+    assert matched(index, {"v": 0}, 9) == ["a", "b"]
+
+
+def test_what_lives_and_dies_at_one_version_is_never_seen() -> None:
+    index = PSTHash.build([])
+    index.add(subscription("a", "v = 0"), version=3)
+    index.remove("a", version=3)
+    assert [matched(index, {"v": 0}, version) for version in range(4)] == [[]] * 4
+
+
+def test_unknown_versions_are_refused() -> None:
+    index = PSTHash.build(numbered(1), version=5)
+    index.add(subscription("a", "v = 0"))
+    with pytest.raises(ValueError, match="version 7 is not known, only 5 to 6"):
+        matched(index, {"v": 0}, 7)
+    with pytest.raises(ValueError, match="version 4 is not known"):
+        matched(index, {"v": 0}, 4)
+    with pytest.raises(ValueError, match="version 5 is older than the newest, 6"):
+        index.add(subscription("b", "v = 0"), version=5)
+    index.merge()
+    with pytest.raises(ValueError, match="only 6 to 6"):
+        matched(index, {"v": 0}, 5)
+
+
+def test_recent_segments_stay_few_and_the_base_is_left_alone() -> None:
+    index = PSTHash.build(numbered(1_000))
+    base = index._state.base_segment
+    for one in numbered(3_000, first=1_000):
+        index.add(one)
+    stats = index.stats()
+    assert stats["segment_count"] <= 5
+    assert stats["tail_row_count"] <= updatable.TAIL_ROWS_MAX
+    assert index._state.base_segment is base
+    assert matched(index, {"v": [1, 999, 1_000, 3_999]}) == ["n1", "n1000", "n3999", "n999"]
+    index.check()
+    index.merge()
+    assert index.stats()["segment_count"] == 1
+    assert matched(index, {"v": [1, 999, 1_000, 3_999]}) == ["n1", "n1000", "n3999", "n999"]
+    index.check()
+
+
+def test_rows_that_died_long_ago_leave_their_segments() -> None:
+    index = PSTHash.build([])
+    for round_ in range(5):
+        index.add_all(numbered(100))
+        index.oldest_version = index.version
+        assert len(index) == 100, round_
+    assert index.stats()["filing_count"] <= 200
+    index.check()
+
+
+def test_a_row_keeps_its_meaning_while_others_come_and_go() -> None:
+    index = PSTHash.build(numbered(3))
+    before = index.match(encode([{"v": [1, 2]}], index.vocabulary), NOW)
+    index.add_all(numbered(200, first=10))
+    index.remove("n1")
+    assert index.ids_of(before.row.tolist()) == ["n1", "n2"]
+
+
+def test_a_filter_that_cannot_be_compiled_changes_nothing() -> None:
+    index = PSTHash.build(numbered(1))
+    index.add(subscription("fine", "v = 0"))
+
+    class Broken:
+        id, attachment = "broken", b""
+
+        @property
+        def filter(self) -> Filter:
+            raise ValueError("no such filter")
+
+    with pytest.raises(ValueError, match="no such filter"):
+        index.add_all([subscription("n9", "v = 0"), Broken()])  # type: ignore[list-item]
+    assert matched(index, {"v": 0}) == ["fine", "n0"]
+    index.add_all(numbered(100, first=100))
+    index.check()
+    assert matched(index, {"v": 0}) == ["fine", "n0"]
+    index.merge()
+    assert matched(index, {"v": 0}) == ["fine", "n0"]
+
+
+def test_events_decoded_before_a_change_are_decoded_again() -> None:
+    index = PSTHash.build([])
+    events = encode([{"a": "x"}], index.vocabulary)
+    index.add(subscription("s", "a = 'x'"))
+    assert index.ids_by_event(index.match(events, NOW)) == [["s"]]
+
+
+def test_a_refused_event_matches_nothing() -> None:
+    index = PSTHash.build([subscription("s", "MISSING a"), subscription("r", "NOT a MATCHES 'x'")])
+    index.add(subscription("t", "MISSING b"))
+    payloads = [b'{"a": 1}', b"[", b"{}"]
+    events, rejected = decode_payloads(payloads, index.vocabulary)
+    assert [row for row, _ in rejected] == [1]
+    assert index.ids_by_event(index.match(events, NOW)) == [["t"], [], ["s", "t"]]
+
+
+def test_opaque_filters_survive_a_snapshot(tmp_path: Path) -> None:
+    texts = {
+        "regex": "a MATCHES '^x+$' AND b = 1",
+        "cidr": "a IN CIDR '10.0.0.0/8'",
+        "now": "a > NOW() - 5m",
+        "element": "items[sku = 'k' AND count > 2]",
+    }
+    index = PSTHash.build([subscription(*one) for one in texts.items()])
+    index.save(tmp_path / "s")
+    opened = PSTHash.open(tmp_path / "s")
+    event = {"a": ["xx", "10.1.2.3", "2023-11-14T22:13:20Z"], "b": 1}
+    assert matched(opened, event) == ["cidr", "now", "regex"]
+    assert matched(opened, {"items": [{"sku": "k", "count": 1}, {"sku": "k", "count": 3}]}) == [
+        "element"
+    ]
+    assert matched(opened, {"items": [{"sku": "k"}, {"count": 3}]}) == []
+
+
+def test_saving_neither_merges_nor_renumbers(tmp_path: Path) -> None:
+    index = PSTHash.build(numbered(5))
+    index.add(subscription("a", "v = 1"))
+    index.remove("n0")
+    rows = index.match(encode([{"v": 1}], index.vocabulary), NOW).row.tolist()
+    index.save(tmp_path / "s")
+    assert index.ids_of(rows) == ["n1", "a"]
+    assert matched(index, {"v": 0}, 0) == ["n0"]
+    opened = PSTHash.open(tmp_path / "s")
+    assert (len(opened), opened.version) == (5, index.version)
+    assert matched(opened, {"v": [0, 1]}) == ["a", "n1"]
+
+
+def test_an_opened_index_changes_as_any_other_and_never_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    PSTHash.build(numbered(300)).save(path)
+    content = path.read_bytes()
+    opened = PSTHash.open(path)
+    assert opened.remove("n7")
+    assert not opened.remove("n7")
+    opened.add(subscription("n8", "v = 7"))
+    opened.add(subscription("other", "new.name = 'a new word' OR v < 1"))
+    opened.check()
+    assert matched(opened, {"v": [7, 8], "new": {"name": "a new word"}}) == ["n8", "other"]
+    assert path.read_bytes() == content
+
+
+def test_a_snapshot_of_another_algorithm_is_refused(tmp_path: Path) -> None:
+    class Other(PSTHash):
+        name = "other"
+
+    Other.build([]).save(tmp_path / "s")
+    with pytest.raises(SnapshotError, match="written by other, not by psthash"):
+        PSTHash.open(tmp_path / "s")
+
+
+def test_filings_in_words() -> None:
+    index = PSTHash.build([subscription("s", "a = 1 AND b > 2")])
+    assert index.filing_of("s") == "under a = 1 with b from 3 up to any"
+    index.add(subscription("t", "c = 'x'"))
+    assert "tried on every event" in index.filing_of("t")
+    with pytest.raises(KeyError, match="no subscription 'u'"):
+        index.filing_of("u")
+
+
+def test_readers_see_whole_versions_while_a_writer_writes() -> None:
+    """At every version exactly one of n subscriptions to the same value is alive."""
+    index = PSTHash.build([subscription("s", "v = 1 AND w = 0")])
+    events = encode([{"v": 1, "w": list(range(400))}], index.vocabulary)
+    problems: list[object] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            matches = index.match(events, NOW)
+            if matches.row.size != 1:
+                problems.append(matches)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for value in range(1, 300):
+        index.add(subscription("s", f"v = 1 AND w = {value}"))
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert not problems
