@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,7 @@ from index.errors import EventError
 from index.instants import parse_instant
 from index.model import Instant
 from streaming.decode import Decoded, Records, decode
-from streaming.envelope import hops_of
-from streaming.notify import EventReference, Notifier
+from streaming.notify import EventReference, Notifier, Place
 from streaming.packing import DeadLetter, Output, pack
 from streaming.pins import Offsets
 from streaming.refresh import IndexOptions, LiveIndex, live_index
@@ -96,10 +96,9 @@ def match_batch(
             output = Output()
     notifier = Notifier(request.epoch, request.notification_bytes_max)
     target_of = live.targets(matches, request.instant)
-    for row, rows in matched_rows(matches, decoded):
+    for event, rows in matched_events(records, decoded, matches):
         targets = [target for row in rows if (target := target_of(row)) is not None]
         if targets:
-            event = reference_of(records, decoded, row)
             notifications += notifier.notify(event, targets, output)
         if output.is_full():
             yield pack(output, {})
@@ -135,29 +134,33 @@ def without_committed(batch: pa.RecordBatch, committed: Offsets) -> pa.RecordBat
     return batch if keep.all() else batch.filter(pa.array(keep))
 
 
-def matched_rows(matches: Matches, decoded: Decoded) -> Iterator[tuple[int, list[int]]]:
+def matched_events(
+    records: Records, decoded: Decoded, matches: Matches
+) -> Iterator[tuple[EventReference, list[int]]]:
     """Each event that matched, in source order, with the index's rows; never a rejected event."""
     rejected = {row for row, _ in decoded.rejected}
     found = np.flatnonzero(np.diff(matches.start))
     starts, stops = matches.start[found].tolist(), matches.start[found + 1].tolist()
     rows = matches.row.tolist()
-    for event, start, stop in zip(found.tolist(), starts, stops, strict=True):
-        if event not in rejected:
-            yield event, rows[start:stop]
-
-
-def reference_of(records: Records, decoded: Decoded, row: int) -> EventReference:
-    """What notifications say of an event."""
-    context = decoded.context_of(row)
-    return EventReference(
-        records.topics[row].as_py(),
-        int(records.partitions[row]),
-        int(records.offsets[row]),
-        records.keys[row].as_py(),
-        context,
-        hops_of(context),
-        lambda: decoded.payload_of(row),
+    places: dict[tuple[str, int], Place] = {}
+    columns = (
+        records.topics.take(found).to_pylist(),
+        records.partitions[found].tolist(),
+        records.offsets[found].tolist(),
+        records.keys.take(found).to_pylist(),
     )
+    for at, (event, topic, partition, offset, key) in enumerate(
+        zip(found.tolist(), *columns, strict=True)
+    ):
+        if event in rejected:
+            continue
+        place = places.get((topic, partition))
+        if place is None:
+            place = places[topic, partition] = Place.of(topic, partition)
+        reference = EventReference(
+            place, offset, key, decoded.context_of(event), partial(decoded.payload_of, event)
+        )
+        yield reference, rows[starts[at] : stops[at]]
 
 
 def dead_letter(records: Records, row: int, error: EventError, bytes_max: int) -> DeadLetter:

@@ -16,12 +16,12 @@ Building one is a concatenation of bytes: half of it lies in the index, half is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import NamedTuple
 
 import orjson
 
-from streaming.envelope import HOPS_ATTRIBUTE
+from streaming.envelope import HOPS_ATTRIBUTE, hops_of
 from streaming.packing import Output
 from streaming.target import SEPARATOR, Target
 
@@ -55,10 +55,10 @@ def notification_id(
 ) -> str:
     """The id of the notification that tells a subscription of an event."""
     name = f"{tenant}{SEPARATOR}{subscription_id}".encode()
-    return _id_of(_origin(topic, partition, offset), name).decode()
+    event = EventReference(Place.of(topic, partition), offset)
+    return _id_of(event.origin, name).decode()
 
 
-@dataclass(slots=True)
 class EventReference:
     """One event that matched, as its notifications describe it.
 
@@ -67,33 +67,51 @@ class EventReference:
     read_data gives the event's JSON (plain) or its data's; empty: none. Only full mode asks.
     """
 
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None = None
-    context: dict[str, str] | None = None
-    hops: int = 0
-    read_data: Callable[[], bytes] = bytes
-    origin: bytes = field(init=False)
+    __slots__ = ("_place", "context", "hops", "key", "origin", "read_data")
 
-    def __post_init__(self) -> None:
-        self.origin = _origin(self.topic, self.partition, self.offset)
+    def __init__(
+        self,
+        place: Place,
+        offset: int,
+        key: bytes | None = None,
+        context: dict[str, str] | None = None,
+        read_data: Callable[[], bytes] = bytes,
+    ) -> None:
+        self.origin = b"%b%d\0" % (place.origin, offset)
+        self._place = b"%b%d" % (place.json, offset)
+        self.key = key
+        self.context = context
+        self.hops = hops_of(context)
+        self.read_data = read_data
 
-    def thin(self) -> dict[str, object]:
-        """Where the event is, without its content."""
-        reference: dict[str, object] = {
-            "topic": self.topic,
-            "partition": self.partition,
-            "offset": self.offset,
-        }
+    def thin(self) -> bytes:
+        """Where the event is, as a JSON object without its end."""
+        parts = [self._place]
         if self.key is not None:
             try:
-                reference["key"] = self.key.decode()
+                parts.append(b',"key":' + orjson.dumps(self.key.decode()))
             except UnicodeDecodeError:
-                reference["key_hex"] = self.key.hex()
+                parts.append(b',"key_hex":"%b"' % self.key.hex().encode())
         if self.context is not None and "id" in self.context:
-            reference["id"] = self.context["id"]
-        return reference
+            parts.append(b',"id":' + orjson.dumps(self.context["id"]))
+        return b"".join(parts)
+
+
+class Place(NamedTuple):
+    """A topic's partition, written once for all its events.
+
+    origin   the beginning of what notification ids are made of.
+    json     the beginning of an event's description.
+    """
+
+    origin: bytes
+    json: bytes
+
+    @classmethod
+    def of(cls, topic: str, partition: int) -> Place:
+        """The place of a partition's events."""
+        description = b'{"topic":%b,"partition":%d,"offset":' % (orjson.dumps(topic), partition)
+        return cls(f"{topic}{SEPARATOR}{partition}{SEPARATOR}".encode(), description)
 
 
 class Notifier:
@@ -109,8 +127,8 @@ class Notifier:
     def notify(self, event: EventReference, targets: Sequence[Target], output: Output) -> int:
         """Add the notifications of one event; returns how many records they are."""
         before = len(output.values)
-        thin = orjson.dumps(event.thin())
-        tail = b',"epoch":%d,"event":%b}' % (self._epoch, thin)
+        thin = event.thin()
+        tail = b',"epoch":%d,"event":%b}}' % (self._epoch, thin)
         full: bytes | None = None
         compact: dict[tuple[bytes, bytes], list[Target]] = {}
         kind = event.hops + 1
@@ -130,7 +148,7 @@ class Notifier:
         return len(output.values) - before
 
     def _full_tail(self, event: EventReference, thin: bytes) -> bytes:
-        parts = [thin[:-1]]
+        parts = [thin]
         if event.context is not None:
             parts.append(b',"context":' + orjson.dumps(event.context))
         data = event.read_data()
@@ -178,10 +196,6 @@ class Notifier:
         chunk_name = b"%b\0\0%b\0%d" % (tenant, key, number)
         value = head + b",".join(chunk) + b"]}"
         output.notify(key, value, _id_of(event.origin, chunk_name), HOPS_KINDS + event.hops + 1)
-
-
-def _origin(topic: str, partition: int, offset: int) -> bytes:
-    return f"{topic}{SEPARATOR}{partition}{SEPARATOR}{offset}{SEPARATOR}".encode()
 
 
 def _id_of(origin: bytes, name: bytes) -> bytes:
