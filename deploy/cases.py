@@ -1,4 +1,4 @@
-"""Cases: small stories of subscriptions and events with exact answers, told to any target.
+r"""Cases: small stories of subscriptions and events with exact answers, told to any target.
 
     {"origin": "...", "name": "a number is not its spelling",
      "given": [{"id": "A", "expr": "x = 1"}, {"id": "B", "expr": "x = '1'"}],

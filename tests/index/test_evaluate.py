@@ -418,6 +418,6 @@ def test_element_of_a_lone_object_is_the_path_through_it(
     drawn: tuple[dict[str, Any], Predicate],
 ) -> None:
     event, predicate = drawn
-    outer = {"outer": {**event, "keeps it there": 1}}
+    outer: dict[str, object] = {"outer": {**event, "keeps it there": 1}}
     inside = truth(Element(("outer",), predicate), outer, NOW)
     assert inside is truth(predicate, event, NOW)

@@ -54,7 +54,7 @@ def test_values_and_presence_are_told() -> None:
 
 
 def test_elements_are_told_one_by_one() -> None:
-    event = {"p": [{"x": 1, "y": 2}, {"x": 1}]}
+    event: dict[str, object] = {"p": [{"x": 1, "y": 2}, {"x": 1}]}
     explanation = explain(parse_text("p[x = 1 AND y = 2]"), event, NOW)
     assert explanation.text == "p[…]"
     assert [child.truth for child in explanation.children] == [True, None]
