@@ -18,7 +18,6 @@ import os
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
 
 import orjson
 
@@ -75,58 +74,54 @@ class ChangesWriter:
     """
 
     def __init__(self, folder: Path, epoch: int, lineage: str) -> None:
-        """Begin a file after an epoch, or go on with the files that are there and reach it."""
+        """Begin a file after an epoch."""
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.epoch, self.lineage = epoch, lineage
-        self._file = self._open_file(epoch)
+        self._path = self._begin_file()
 
     @classmethod
     def resume(cls, folder: Path) -> ChangesWriter | None:
-        """Go on after a restart where the files end; None when there is none to go on with."""
-        files = files_of(folder)
-        if not files:
-            return None
-        _, path = files[-1]
-        last = None
-        keep_bytes = 0
-        for line in path.read_bytes().splitlines(keepends=True):
-            if not line.endswith(b"\n"):
-                break
-            last, keep_bytes = line, keep_bytes + len(line)
-        os.truncate(path, keep_bytes)
-        if last is None:
-            return None
-        entry = decode_entry(last)
-        writer = cls.__new__(cls)
-        writer._folder, writer.epoch, writer.lineage = folder, entry.epoch, entry.lineage
-        writer._file = path.open("ab")
-        return writer
+        """Go on after a restart where the files end; None when there is no entry to go on from."""
+        for _, path in reversed(files_of(folder)):
+            last = cut_torn_line(path)
+            if last is not None:
+                entry = decode_entry(last)
+                return cls(folder, entry.epoch, entry.lineage)
+        return None
 
     def append(self, entries: list[LogEntry]) -> None:
         """Write entries; they are visible to workers when this returns."""
+        lines: list[bytes] = []
         for entry in entries:
-            if entry.epoch != self.epoch + 1:
-                raise ChangesMissing(f"epoch {entry.epoch} cannot follow {self.epoch}")
-            self._file.write(encode_entry(entry))
-            self.epoch, self.lineage = entry.epoch, entry.lineage
-        self._file.flush()
+            if entry.epoch != self.epoch + len(lines) + 1:
+                raise ChangesMissing(f"epoch {entry.epoch} cannot follow {self.epoch + len(lines)}")
+            lines.append(encode_entry(entry))
+        with self._path.open("ab") as file:
+            file.writelines(lines)
+        if entries:
+            self.epoch, self.lineage = entries[-1].epoch, entries[-1].lineage
 
     def rotate(self, oldest_needed: int) -> None:
         """Begin a new file, and drop those with nothing after the epoch given."""
-        self._file.close()
-        self._file = self._open_file(self.epoch)
-        files = files_of(self._folder)
-        for (_, path), (next_start, _) in pairwise(files):
+        self._path = self._begin_file()
+        for (_, path), (next_start, _) in pairwise(files_of(self._folder)):
             if next_start <= oldest_needed:
                 path.unlink(missing_ok=True)
 
-    def close(self) -> None:
-        """Leave the files to the next driver."""
-        self._file.close()
+    def _begin_file(self) -> Path:
+        path = self._folder / f"{PREFIX}{self.epoch:020d}{SUFFIX}"
+        path.touch()
+        return path
 
-    def _open_file(self, epoch: int) -> BinaryIO:
-        return (self._folder / f"{PREFIX}{epoch:020d}{SUFFIX}").open("ab")
+
+def cut_torn_line(path: Path) -> bytes | None:
+    """Cut off what follows the last line end; the last line, or None when none is left."""
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        os.truncate(path, whole)
+    return content[content.rfind(b"\n", 0, whole - 1) + 1 : whole] if whole else None
 
 
 class ChangesReader:

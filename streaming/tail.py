@@ -95,7 +95,6 @@ class Tail:
         self._thread.join(timeout=10)
         if self._builder is not None:
             self._builder.terminate()
-        self._writer.close()
 
     def _resume(self) -> ChangesWriter | None:
         """The files of a former driver, if they still lead anywhere."""
@@ -178,7 +177,6 @@ class Tail:
                 self._metrics.epochs_lost.inc()
                 self._discard_files()
             epoch, lineage = self._build_from_store()
-            self._writer.close()
             self._writer = ChangesWriter(self._folder, epoch, lineage)
             self._publish()
         except (StoreError, OSError, SnapshotFailed) as problem:

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from store.base import Delete, Put
+from store.errors import StoreUnavailable
+from store.memory import MemoryStore
+from streaming.changes import ChangesReader, files_of
+from streaming.metrics import Metrics
+from streaming.refresh import IndexOptions, LiveIndex
+from streaming.settings import StreamingSettings
+from streaming.snapshot_files import find_snapshots
+from streaming.snapshots import build_from_files, build_from_store
+from streaming.tail import Tail
+from tests.streaming.records import Record, batch_of, equals, match, subscription
+
+WAIT_S = 20.0
+
+
+class Builder:
+    """The snapshot process, run here: another process does not see a store in memory."""
+
+    def __init__(self, store: MemoryStore, folder: Path, arguments: list[str]) -> None:
+        options = IndexOptions("psthash", str(folder))
+        if "--from-store" in arguments:
+            built, lineage = build_from_store(options, store, "snapshot:test")
+        else:
+            given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+            lineage = given["--lineage"]
+            built = build_from_files(options, int(given["--epoch"]), lineage)
+        self.returncode = 0
+        self._output = orjson.dumps({"epoch": built.epoch, "lineage": lineage})
+
+    def communicate(self, timeout: float) -> tuple[bytes, None]:
+        return self._output, None
+
+    def poll(self) -> int:
+        return self.returncode
+
+    def terminate(self) -> None:
+        pass
+
+
+class World:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.store = MemoryStore()
+        self.metrics = Metrics()
+        self.pin: int | None = None
+        self.tails: list[Tail] = []
+
+        def spawn(tail: Tail, arguments: list[str]) -> Any:
+            return Builder(self.store, folder, arguments)
+
+        monkeypatch.setattr(Tail, "_spawn", spawn)
+
+    def start(self, **options: object) -> Tail:
+        settings = StreamingSettings(snapshot_dir=self.folder, **options)  # type: ignore[arg-type]
+        tail = Tail(self.store, settings, self.metrics, lambda: self.pin)
+        tail.start()
+        self.tails.append(tail)
+        return tail
+
+    def put(self, *names: str) -> int:
+        operations = [Put(subscription(name, equals("a", 1))) for name in names]
+        return self.store.write(operations).epoch
+
+    def ids_at(self, tail: Tail) -> int:
+        """How many subscriptions a worker has that goes to the head."""
+        live = LiveIndex(IndexOptions("psthash", str(self.folder)))
+        live.reach(*tail.head)
+        return int(live.facts()["subscription_count"])
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    made = World(tmp_path, monkeypatch)
+    yield made
+    for tail in made.tails:
+        tail.stop()
+
+
+def match_at(live: LiveIndex, tail: Tail) -> list[tuple[str, int]]:
+    """Who is told of an event that every subscription here matches."""
+    batch = batch_of(Record(b'{"a":1}'))
+    return match(live, batch, epoch=tail.head.epoch, lineage=tail.head.lineage).told
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+def test_a_new_store_needs_no_snapshot(world: World) -> None:
+    tail = world.start()
+    assert tail.head == (0, "")
+    assert find_snapshots(world.folder) == []
+    world.put("x", "y")
+    wait_for(lambda: tail.head.epoch == 1)
+    assert world.ids_at(tail) == 2
+    assert tail.head.lineage == world.store.lineage()[1]
+
+
+def test_what_was_written_before_the_start_is_known_at_the_start(world: World) -> None:
+    for name in "abc":
+        world.put(name)
+    assert world.start().head.epoch == 3
+
+
+def test_the_reader_is_reported_at_once_and_holds_the_log_its_snapshot_needs(world: World) -> None:
+    tail = world.start(snapshot_changes_min=2)
+    world.put("x")
+    wait_for(lambda: [reader.epoch for reader in world.store.readers()] == [1])
+    world.put("y")
+    wait_for(lambda: bool(find_snapshots(world.folder)))
+    wait_for(lambda: tail._builder is None)
+    world.put("z")
+    wait_for(lambda: [reader.oldest_epoch for reader in world.store.readers()] == [2])
+    assert world.store.readers()[0].name == "query:herald"
+    assert world.store.snapshots() == [2]
+    assert world.ids_at(tail) == 3
+
+
+def test_a_pin_that_may_be_replayed_holds_an_older_epoch(world: World) -> None:
+    world.pin = 1
+    world.start(snapshot_changes_min=2)
+    world.put("x")
+    world.put("y", "z")
+    wait_for(lambda: [reader.epoch for reader in world.store.readers()] == [2])
+    assert world.store.readers()[0].oldest_epoch == 0
+
+
+def test_a_restart_goes_on_with_the_files_even_when_the_store_is_away(world: World) -> None:
+    first = world.start()
+    world.put("x")
+    wait_for(lambda: first.head.epoch == 1)
+    first.stop()
+    world.store.fail(StoreUnavailable("away"))
+    second = world.start()
+    assert second.head.epoch == 1
+    assert world.ids_at(second) == 1
+    world.store.fail(None)
+    world.put("y")
+    wait_for(lambda: second.head.epoch == 2)
+    assert world.ids_at(second) == 2
+
+
+def test_a_store_that_goes_away_stops_nothing_and_raises_an_alarm(world: World) -> None:
+    tail = world.start()
+    world.put("x")
+    wait_for(lambda: tail.head.epoch == 1)
+    world.store.fail(StoreUnavailable("away"))
+    wait_for(lambda: world.metrics.registry.get_sample_value("herald_store_up") == 0)
+    assert world.ids_at(tail) == 1
+    world.store.fail(None)
+    world.put("y")
+    wait_for(lambda: tail.head.epoch == 2)
+    wait_for(lambda: world.metrics.registry.get_sample_value("herald_store_up") == 1)
+
+
+def test_a_log_trimmed_past_a_stopped_driver_means_a_new_snapshot(world: World) -> None:
+    first = world.start()
+    world.put("x")
+    wait_for(lambda: first.head.epoch == 1)
+    first.stop()
+    world.put("y")
+    world.put("z")
+    world.store.forget_reader("query:herald")
+    world.store.report_snapshot(3)
+    assert world.store.trim().count == 3
+    second = world.start()
+    wait_for(lambda: second.head.epoch == 3)
+    assert world.ids_at(second) == 3
+
+
+def test_a_store_that_lost_its_tail_leaves_no_ghost(world: World) -> None:
+    tail = world.start()
+    world.put("kept")
+    world.put("ghost")
+    wait_for(lambda: tail.head.epoch == 2)
+    before = tail.head
+    world.store.lose_tail(1)
+    world.put("other")
+    wait_for(lambda: tail.head != before)
+    assert tail.head == (2, world.store.lineage()[1])
+    live = LiveIndex(IndexOptions("psthash", str(world.folder)))
+    live.reach(*tail.head)
+    assert sorted(name for name, _ in match_at(live, tail)) == ["kept", "other"]
+    assert world.metrics.registry.get_sample_value("herald_epochs_lost_total") == 1
+
+
+def test_a_store_that_lost_its_tail_while_the_driver_was_down(world: World) -> None:
+    first = world.start()
+    world.put("kept")
+    world.put("ghost")
+    wait_for(lambda: first.head.epoch == 2)
+    first.stop()
+    world.store.lose_tail(1)
+    world.put("other")
+    second = world.start()
+    wait_for(lambda: second.head == (2, world.store.lineage()[1]))
+    assert world.ids_at(second) == 2
+
+
+def test_old_changes_go_when_a_snapshot_makes_them_useless(world: World) -> None:
+    tail = world.start(snapshot_changes_min=1)
+    for number in range(6):
+        epoch = world.put(f"s{number}")
+        wait_for(lambda epoch=epoch: tail.head.epoch == epoch)  # type: ignore[misc]
+        wait_for(lambda epoch=epoch: world.store.snapshots()[-1:] == [epoch])  # type: ignore[misc]
+    assert files_of(world.folder)[0][0] > 0
+    assert world.ids_at(tail) == 6
+    assert world.store.write([Delete("acme", "s0")]).epoch == 7
+    wait_for(lambda: tail.head.epoch == 7)
+    assert world.ids_at(tail) == 5
+    assert [entry.epoch for entry in ChangesReader(world.folder).read(6, 7)] == [7]
+
+
+def test_lost_snapshots_are_built_anew_at_the_start(world: World) -> None:
+    first = world.start(snapshot_changes_min=1)
+    world.put("x")
+    wait_for(lambda: world.store.snapshots() == [1])
+    world.put("y")
+    wait_for(lambda: first.head.epoch == 2 and world.store.snapshots()[-1] == 2)
+    first.stop()
+    for path in world.folder.glob("snapshot-*"):
+        path.unlink()
+    second = world.start(snapshot_changes_min=1)
+    wait_for(lambda: second.head.epoch == 2)
+    assert world.ids_at(second) == 2
+
+
+def test_the_snapshot_process_is_a_module_that_can_be_started() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "streaming.snapshots", "--help"], capture_output=True, text=True
+    )
+    assert "--keep-epoch" in done.stdout
