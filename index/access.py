@@ -6,9 +6,9 @@ events that share is known; without, it is guessed from the operator, as the pap
 from the other subscriptions: an attribute that `=` compares with many values has many values.
 
     kind                              share of events, guessed
-    =, IN of k values                 k / (values of the attribute named anywhere + 4)
-    range with both ends, prefix      0.05 + 0.35 * the part of the attribute's cells it covers
-    range with one end                0.20 + 0.40 * that part
+    =, IN of k values                 k / (values of the attribute named anywhere + 8)
+    range with both ends, prefix      0.10 + 0.40 * the part of the attribute's cells it covers
+    range with one end                0.25 + 0.45 * that part
     anything else                     1
 
 `index.kernels.cover` makes the choice, for any tree of AND, OR and ATLEAST.
@@ -28,6 +28,7 @@ from index.kernels.cover import (
     BY_CELLS,
     BY_EXISTENCE,
     BY_PRESENCE,
+    SINGLE_KEYS_MAX,
     Elements,
     LeafCosts,
     count_leaves,
@@ -50,10 +51,12 @@ from index.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from index.statistics import EventStatistics
 
-VALUES_UNSEEN = 4
+VALUES_IN_WORDS = 8
+"""More values of a list are counted instead of named."""
+VALUES_UNSEEN = 8
 """Values every attribute is taken to have beyond those that subscriptions name."""
-CLOSED_RANGE = 0.05, 0.35
-OPEN_RANGE = 0.20, 0.40
+CLOSED_RANGE = 0.10, 0.40
+OPEN_RANGE = 0.25, 0.45
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,20 +245,23 @@ def words_of_leaf(
     filing = filing_of_leaf(predicates, leaf)
     if filing == BY_EXISTENCE:
         return f"{path} exists"
-    if filing == BY_PRESENCE or coarse:
+    is_set = record["kind"] == PredicateKind.IN
+    if filing == BY_PRESENCE or coarse or (is_set and record["size"] > SINGLE_KEYS_MAX):
         return f"{path} present"
     if filing == BY_CELLS:
         ranges = [f"from {low} up to {high}" for low, high in _bounds_in_words(predicates, number)]
         return f"{path} " + " or ".join(ranges)
     if record["kind"] == PredicateKind.IS_NULL:
         return f"{path} = null"
-    if record["kind"] == PredicateKind.IN:
+    if is_set:
         start, stop = int(record["start"]), int(record["start"]) + int(record["size"])
         numbers = predicates.member_number[start:stop].tolist()
         marks = predicates.member_mark[start:stop].tolist()
     else:
         numbers, marks = [float(record["low"])], [int(record["low_residual"])]
     words = [_key_in_words(vocabulary, *key) for key in zip(numbers, marks, strict=True)]
+    if len(words) > VALUES_IN_WORDS:
+        words[VALUES_IN_WORDS:] = [f"one of {len(words) - VALUES_IN_WORDS} more"]
     return f"{path} = " + " or ".join(words)
 
 

@@ -29,12 +29,14 @@ from index.kernels.signature import (
 )
 from index.kernels.verify import NO, Scratch, enter_event, holds, leave_event
 from index.predicates import BOOLEAN_MARK, NO_MARK, STRING_MARK, PredicateColumns
-from index.program import Programs
+from index.program import POLARITY_BITS, Programs
 from index.spaces import FACET_BITS, Facet, SpaceColumns
 
 VERDICT_BITS = 2
 """A hit is row << VERDICT_BITS | verdict, with the verdict of `index.kernels.verify`."""
 
+_PROGRAMS_AHEAD, _PREDICATES_AHEAD = 8, 4
+_PREFETCHED_LEAVES = 8
 COUNTS = 5
 _PROBES, _CANDIDATES, _VERIFIED, _HITS, _TOUCHED = range(COUNTS)
 _FACET_MASK = (1 << FACET_BITS) - 1
@@ -110,6 +112,7 @@ def match_events(
         tried_count = left_count + keys.residue.size
         enter_event(batch, event, memory.scratch.entry_of)
         for place in range(tried_count):
+            _prefetch_ahead(compiled, memory, place, left_count)
             row = (
                 keys.residue[place - left_count] if place >= left_count else memory.candidate[place]
             )
@@ -135,9 +138,21 @@ def _rule_out(keys: KeyColumns, compiled: Compiled, memory: Memory, candidate_co
             prefetch(compiled.programs.start, row)
             memory.candidate[left_count] = row
             left_count += 1
-    for place in range(left_count):
-        prefetch(compiled.programs.code, compiled.programs.start[memory.candidate[place]])
     return left_count
+
+
+@inlined
+def _prefetch_ahead(compiled: Compiled, memory: Memory, place: int, left_count: int) -> None:
+    """Ask for the program of the candidate after next but six, and for the predicates of the next
+    but two, whose program has arrived by now.
+    """
+    start, code = compiled.programs.start, compiled.programs.code
+    if place + _PROGRAMS_AHEAD < left_count:
+        prefetch(code, start[memory.candidate[place + _PROGRAMS_AHEAD]])
+    if place + _PREDICATES_AHEAD < left_count:
+        row = memory.candidate[place + _PREDICATES_AHEAD]
+        for at in range(start[row], min(start[row] + _PREFETCHED_LEAVES, start[row + 1])):
+            prefetch(compiled.predicates.record, code[at] >> POLARITY_BITS)
 
 
 @inlined
