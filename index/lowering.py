@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, cast
 
 from index.casefold import fold
+from index.json_writer import to_json
 from index.model import Element, Instant, Now, Operator, Predicate, Quantifier, Scalar
 from index.numbers import split
 from index.predicates import (
@@ -82,7 +84,7 @@ def _lower_one(predicate: Predicate, code_of: CodeOf) -> Lowered:
         case Operator.IS_NULL:
             return Lowered(PredicateKind.IS_NULL)
         case Operator.REGEX | Operator.CIDR:
-            return Lowered(PredicateKind.OPAQUE_TEXT, needles=(_digest(predicate),))
+            return Lowered(PredicateKind.OPAQUE_TEXT, needles=(_spelling(predicate),))
     raise AssertionError(f"{predicate.operator} is no positive operator")
 
 
@@ -90,8 +92,9 @@ def _equality(predicate: Predicate, operands: tuple[Scalar, ...], code_of: CodeO
     instants = sum(isinstance(operand, Instant | Now) for operand in operands)
     if instants:
         only = instants == len(operands)
-        kind = PredicateKind.OPAQUE_EQUAL if only else PredicateKind.OPAQUE_VALUE
-        return Lowered(kind, needles=(_digest(predicate),))
+        if only:
+            return Lowered(PredicateKind.OPAQUE_EQUAL, needles=(_spelling(predicate),))
+        return Lowered(PredicateKind.OPAQUE_VALUE, needles=(_digest(predicate),))
     nocase = predicate.nocase and any(isinstance(operand, str) for operand in operands)
     keys = sorted({_key(operand, nocase, code_of) for operand in operands})
     flags = NOCASE if nocase else 0
@@ -112,7 +115,7 @@ def _range(predicate: Predicate, low: Scalar | None, high: Scalar | None) -> Low
     """The bounds of an ordered comparison, made closed for numbers and half-open for strings."""
     bounds = [bound for bound in (low, high) if bound is not None]
     if any(isinstance(bound, Instant | Now) for bound in bounds):
-        return Lowered(PredicateKind.OPAQUE_TEXT, needles=(_digest(predicate),))
+        return Lowered(PredicateKind.OPAQUE_TEXT, needles=(_spelling(predicate),))
     if any(isinstance(bound, str) for bound in bounds):
         return _text_range(predicate.operator, cast(str | None, low), cast(str | None, high))
     lowest, highest = _LOWEST, _HIGHEST
@@ -181,6 +184,11 @@ def _utf8(text: str, nocase: bool) -> bytes:
     return (fold(text) if nocase else text).encode()
 
 
+def _spelling(predicate: Predicate) -> bytes:
+    """The JSON form, from which a table knows the predicate again."""
+    return json.dumps(to_json(predicate)).encode()
+
+
 def _digest(predicate: Predicate | Element) -> bytes:
-    """Tells opaque records apart; kernels never read it, so a collision could not cause a match."""
+    """Tells apart records that only whole filters settle; a collision could cause no match."""
     return hashlib.blake2b(repr(predicate).encode(), digest_size=8).digest()

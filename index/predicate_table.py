@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from index.filter_json import loads_json, parse_json
 from index.growing import GrowingArray
 from index.kernels.predicate_interning import PredicateWords, file_predicates, find_predicates
+from index.limits import LIMITS
 from index.lowering import Key, Lowered, lower
 from index.model import Element, Predicate
 from index.predicates import NOCASE, RECORD, SIZE_MAX, PredicateColumns, PredicateKind
@@ -19,6 +22,8 @@ from index.vocabulary import Vocabulary
 Placed = tuple[Lowered, int]
 """A lowered predicate and the number of its attribute."""
 
+_ACCEPTED = replace(LIMITS, filter_bytes=2**31, filter_list_values=2**31)
+"""For predicates that were accepted before: limits may have been lowered since."""
 _WORDS = RECORD.itemsize // 8
 _SLOTS_MIN = 256
 
@@ -85,6 +90,16 @@ class PredicateTable:
         """How a predicate is tested."""
         return PredicateKind(self._records.view()["kind"][number])
 
+    def opaque(self, number: int) -> Predicate:
+        """The predicate of a record that is OPAQUE_TEXT or OPAQUE_EQUAL."""
+        columns = self.columns()
+        needle = columns.record["start"][number]
+        start, stop = columns.needle_start[needle : needle + 2]
+        spelling = columns.needle[start:stop].tobytes()
+        predicate = parse_json(loads_json(spelling, _ACCEPTED), _ACCEPTED)
+        assert isinstance(predicate, Predicate)
+        return predicate
+
     def number(self, predicate: Predicate | Element) -> int:
         """The number of a positive predicate, as leaves of threshold trees hold; given on first
         sight.
@@ -95,9 +110,11 @@ class PredicateTable:
         """The numbers of many predicates; much cheaper than one by one."""
         vocabulary = self.vocabulary
         code_of, attribute_of = vocabulary.string, vocabulary.attribute
-        placed = [
+        placed: list[Placed] = [
             (lower(predicate, code_of), attribute_of(predicate.path)) for predicate in predicates
         ]
+        if not placed:
+            return []
         distinct = list(dict.fromkeys(placed))
         number_of = dict(zip(distinct, self._numbers_of_distinct(distinct), strict=True))
         return [number_of[one] for one in placed]

@@ -91,7 +91,7 @@ class ProgramTable:
 
     def append_tree(self, tree: ThresholdTree) -> int:
         """The new row of a threshold tree, for callers that need the tree themselves, too."""
-        return self._append([tree], [self.predicates.number(one) for one in _predicates_of(tree)])
+        return self._append([tree], self.predicates.numbers(_predicates_of(tree)))
 
     def append_all(self, filters: Iterable[Filter]) -> range:
         """The new rows of many filters, at a fraction of the cost of appending one by one."""

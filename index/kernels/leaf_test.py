@@ -1,8 +1,9 @@
 """The truth of one predicate record on one event of a batch.
 
-Truth is TRUE, FALSE or UNKNOWN, and OPAQUE where only Python can tell. OPAQUE stands for any of the
-three, and Kleene's connectives extend to it: OR is TRUE if some value is TRUE, else OPAQUE if some
-is, else UNKNOWN if some is, else FALSE; AND likewise with TRUE and FALSE exchanged.
+Truth is TRUE, FALSE or UNKNOWN, and OPAQUE where only Python can tell and has not told yet. OPAQUE
+stands for any of the three, and Kleene's connectives extend to it: OR is TRUE if some value is
+TRUE, else OPAQUE if some is, else UNKNOWN if some is, else FALSE; AND likewise with TRUE and FALSE
+exchanged.
 
 `entry_of` leads from an attribute to the event's entry, or to -1. It is filled on entering an event
 and cleared on leaving it, so both cost the event's size and never the number of attributes.
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from index.columns import PRESENT, EventBatch, ValueType
 from index.kernels.hashing import same_bytes
 from index.kernels.inlining import inlined
+from index.kernels.scratch import OPAQUE, Scratch, settled_truth
 from index.kernels.text_match import compare, contains, is_like
 from index.predicates import (
     ALL,
@@ -30,7 +32,6 @@ from index.predicates import (
 FALSE = 0
 TRUE = 1
 UNKNOWN = 2
-OPAQUE = 3
 
 # Plain integers, because numba compiles them faster than members of an enumeration.
 _BOOLEAN, _NULL = int(ValueType.BOOLEAN), int(ValueType.NULL)
@@ -71,12 +72,12 @@ def leave_event(batch: EventBatch, event: int, entry_of: NDArray[np.int32]) -> N
 
 @inlined
 def leaf_truth(
-    predicates: PredicateColumns, number: int, batch: EventBatch, entry_of: NDArray[np.int32]
+    predicates: PredicateColumns, number: int, batch: EventBatch, scratch: Scratch
 ) -> int:
     """TRUE, FALSE, UNKNOWN or OPAQUE of predicate `number` on the event entered last."""
     record = predicates.record[number]
     kind = record["kind"]
-    entry = entry_of[record["attribute"]]
+    entry = scratch.entry_of[record["attribute"]]
     if kind == _EXISTS:
         return TRUE if entry >= 0 else FALSE
     if kind == _MISSING:
@@ -93,7 +94,7 @@ def leaf_truth(
     if record["flags"] & ALL:
         decisive, result = FALSE, TRUE
     for at in range(value, stop):
-        truth = value_truth(predicates, number, batch, at)
+        truth = value_truth(predicates, number, batch, at, scratch.settled)
         if truth == decisive:
             return decisive
         if truth == OPAQUE or (truth == UNKNOWN and result != OPAQUE):
@@ -102,7 +103,13 @@ def leaf_truth(
 
 
 @inlined
-def value_truth(predicates: PredicateColumns, number: int, batch: EventBatch, value: int) -> int:
+def value_truth(
+    predicates: PredicateColumns,
+    number: int,
+    batch: EventBatch,
+    value: int,
+    settled: NDArray[np.uint64],
+) -> int:
     """A record on one value of a present attribute."""
     record = predicates.record[number]
     kind = record["kind"]
@@ -122,13 +129,12 @@ def value_truth(predicates: PredicateColumns, number: int, batch: EventBatch, va
         return TRUE if value_type == _NULL else FALSE
     if kind == _OPAQUE_VALUE:
         return OPAQUE
-    if kind == _OPAQUE_EQUAL:
-        return OPAQUE if value_type == _STRING else FALSE
     if value_type != _STRING:
-        return UNKNOWN
-    if kind == _OPAQUE_TEXT:
-        return OPAQUE
-    return TRUE if _text_holds(predicates, number, batch, batch.value_string[value]) else FALSE
+        return FALSE if kind == _OPAQUE_EQUAL else UNKNOWN
+    string = batch.value_string[value]
+    if kind == _OPAQUE_TEXT or kind == _OPAQUE_EQUAL:
+        return int(settled_truth(settled, number, string))
+    return TRUE if _text_holds(predicates, number, batch, string) else FALSE
 
 
 @inlined

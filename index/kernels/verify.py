@@ -11,25 +11,30 @@ has too few certain children, but enough with the undecided ones.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from index.columns import EventBatch
 from index.kernels.inlining import inlined
-from index.kernels.leaf_test import (
-    FALSE,
-    OPAQUE,
-    TRUE,
-    enter_event,
-    leaf_truth,
-    leave_event,
-)
+from index.kernels.leaf_test import FALSE, TRUE, enter_event, leaf_truth, leave_event
+from index.kernels.scratch import OPAQUE, Scratch, new_scratch
 from index.predicates import PredicateColumns
-from index.program import GATE_DEPTH_MAX, GATE_WORDS, POLARITY_BITS, Programs
+from index.program import GATE_WORDS, POLARITY_BITS, Programs
 from index.threshold import Polarity
+
+__all__ = [
+    "NO",
+    "UNDECIDED",
+    "YES",
+    "Scratch",
+    "enter_event",
+    "holds",
+    "leaf_holds",
+    "leave_event",
+    "match_all",
+    "new_scratch",
+]
 
 NO = 0
 YES = 1
@@ -40,24 +45,10 @@ _IS_TRUE, _IS_FALSE = int(Polarity.IS_TRUE), int(Polarity.IS_FALSE)
 _NOT_TRUE = int(Polarity.NOT_TRUE)
 
 
-class Scratch(NamedTuple):
-    """Working memory of one thread."""
-
-    entry_of: NDArray[np.int32]  # [attributes] entry of the event entered last, or -1
-    gate: NDArray[np.int64]  # [GATE_DEPTH_MAX, 3] gates around the one at hand: need, spare, stop
-
-
-def new_scratch(attribute_count: int) -> Scratch:
-    """Scratch for batches and predicates of a vocabulary with that many attributes."""
-    return Scratch(np.full(attribute_count, -1, np.int32), np.zeros((GATE_DEPTH_MAX, 3), np.int64))
-
-
 @inlined
-def leaf_holds(
-    predicates: PredicateColumns, leaf: int, batch: EventBatch, entry_of: NDArray[np.int32]
-) -> int:
+def leaf_holds(predicates: PredicateColumns, leaf: int, batch: EventBatch, scratch: Scratch) -> int:
     """NO, YES or UNDECIDED of a leaf's code, 4 * predicate + polarity."""
-    truth = leaf_truth(predicates, leaf >> POLARITY_BITS, batch, entry_of)
+    truth = leaf_truth(predicates, leaf >> POLARITY_BITS, batch, scratch)
     if truth == OPAQUE:
         return UNDECIDED
     polarity = leaf & _POLARITY_MASK
@@ -91,7 +82,7 @@ def holds(
             need, spare, stop = -code[at], code[at + 1], at + code[at + 2]
             at += GATE_WORDS
         else:
-            verdict = leaf_holds(predicates, code[at], batch, scratch.entry_of)
+            verdict = leaf_holds(predicates, code[at], batch, scratch)
             at += 1
             need -= verdict == YES
             spare -= verdict == NO

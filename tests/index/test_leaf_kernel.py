@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 
 from index.evaluate import truth
 from index.flatten import columns_of, entries_of
-from index.kernels.leaf_test import (
-    FALSE,
-    OPAQUE,
-    TRUE,
-    UNKNOWN,
-    enter_event,
-    leaf_truth,
-    leave_event,
-)
-from index.kernels.verify import new_scratch
+from index.kernels.leaf_test import FALSE, TRUE, UNKNOWN, enter_event, leaf_truth, leave_event
+from index.kernels.scratch import OPAQUE, new_scratch
 from index.model import POSITIVE_FORM, Element, Operator, Path, Predicate, Quantifier, Scalar
 from index.predicate_table import PredicateTable
 from index.predicates import PredicateKind
@@ -40,14 +32,14 @@ def kernel_truths(
     table = PredicateTable(vocabulary)
     numbers = [table.number(leaf) for leaf in leaves]
     batch = columns_of([entries_of(event, vocabulary) for event in events], vocabulary)
-    entry_of = new_scratch(vocabulary.attribute_count).entry_of
+    scratch = new_scratch(vocabulary.attribute_count)
     answers: list[list[int]] = [[] for _ in leaves]
     for event in range(len(events)):
-        enter_event(batch, event, entry_of)
+        enter_event(batch, event, scratch.entry_of)
         for number, answer in zip(numbers, answers, strict=True):
-            answer.append(leaf_truth(table.columns(), number, batch, entry_of))
-        leave_event(batch, event, entry_of)
-        assert (entry_of == -1).all()
+            answer.append(leaf_truth(table.columns(), number, batch, scratch))
+        leave_event(batch, event, scratch.entry_of)
+        assert (scratch.entry_of == -1).all()
     return answers
 
 
