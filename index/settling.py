@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from index.columns import EventBatch
 from index.evaluate import Truth, value_truth
 from index.kernels.leaf_test import FALSE, TRUE, UNKNOWN
-from index.kernels.scratch import new_scratch, settled_table
+from index.kernels.scratch import OPAQUE, new_scratch, settled_table
 from index.kernels.settle import Pairs, verify_pairs, wanted_truths
 from index.model import Instant, Now, Predicate
 from index.predicate_table import PredicateTable
 from index.program import Programs
 
-REMEMBERED_MAX = 1 << 16
-"""Truths remembered from batch to batch; all are forgotten when there are more."""
+REMEMBERED_MAX = 1 << 14
+"""Strings whose truths are remembered from batch to batch; if there are more, all are forgotten."""
 REMEMBERED_BYTES_MAX = 1 << 10
 """Longer strings seldom come twice, and would make the memory of truths large."""
 
@@ -37,7 +37,7 @@ class Settler:
 
     def __init__(self, predicates: PredicateTable) -> None:
         self.predicates = predicates
-        self._remembered: dict[tuple[int, bytes], int] = {}
+        self._remembered: dict[bytes, dict[int, int]] = {}
         self._predicate_of: dict[int, Predicate] = {}
 
     def verdicts(
@@ -55,29 +55,50 @@ class Settler:
     def _truths(
         self, keys: NDArray[np.uint64], batch: EventBatch, now: Instant
     ) -> NDArray[np.uint8]:
-        numbers = (keys >> _STRING_BITS).tolist()
+        """The truth that each key stands for; string by string, because several share one."""
         strings = (keys & _STRING_MASK).astype(np.int64)
-        starts = batch.string_start[strings].tolist()
-        stops = batch.string_start[strings + 1].tolist()
-        truths = [
-            self._truth(number, batch.text[start:stop].tobytes(), now)
-            for number, start, stop in zip(numbers, starts, stops, strict=True)
-        ]
-        return np.array(truths, np.uint8)
+        order = np.argsort(strings, kind="stable")
+        numbers = (keys[order] >> _STRING_BITS).tolist()
+        distinct, first = np.unique(strings[order], return_index=True)
+        bounds = [*first.tolist(), keys.size]
+        starts = batch.string_start[distinct].tolist()
+        stops = batch.string_start[distinct + 1].tolist()
+        truths: list[int] = []
+        for at, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+            text = batch.text[start:stop].tobytes()
+            truths += self._truths_of_text(text, numbers[bounds[at] : bounds[at + 1]], now)
+        result = np.empty(keys.size, np.uint8)
+        result[order] = truths
+        return result
 
-    def _truth(self, number: int, text: bytes, now: Instant) -> int:
-        known = self._remembered.get((number, text))
-        if known is not None:
-            return known
+    def _truths_of_text(self, text: bytes, numbers: list[int], now: Instant) -> list[int]:
+        known = self._known(text)
+        truths = [known.get(number, OPAQUE) for number in numbers]
+        for at, number in enumerate(numbers):
+            if truths[at] == OPAQUE:
+                truths[at], lasting = self._tested(number, text.decode(), now)
+                if lasting:
+                    known[number] = truths[at]
+        return truths
+
+    def _known(self, text: bytes) -> dict[int, int]:
+        """Truths of predicates on a text, to be looked up and added to."""
+        if len(text) > REMEMBERED_BYTES_MAX:
+            return {}
+        known = self._remembered.get(text)
+        if known is None:
+            if len(self._remembered) >= REMEMBERED_MAX:
+                self._remembered.clear()
+            known = self._remembered[text] = {}
+        return known
+
+    def _tested(self, number: int, text: str, now: Instant) -> tuple[int, bool]:
+        """The truth of a predicate on a text, and whether it stays so whatever the time."""
         predicate = self._predicate_of.get(number)
         if predicate is None:
             predicate = self._predicate_of[number] = self.predicates.opaque(number)
-        truth = _code_of(value_truth(predicate.operator, predicate, text.decode(), now))
-        if len(text) <= REMEMBERED_BYTES_MAX and not _asks_now(predicate):
-            if len(self._remembered) >= REMEMBERED_MAX:
-                self._remembered.clear()
-            self._remembered[number, text] = truth
-        return truth
+        truth = _code_of(value_truth(predicate.operator, predicate, text, now))
+        return truth, not _asks_now(predicate)
 
 
 def _code_of(truth: Truth) -> int:

@@ -124,6 +124,10 @@ def test_a_predicate_is_tested_once_on_a_string(monkeypatch: pytest.MonkeyPatch)
     assert settled.verdicts([{"a": "new"}]).tolist() == [[NO] * 4]
     assert (settled.verdicts(events) == first).all()
     assert len(tested) == 7
+    monkeypatch.setattr(index.settling, "REMEMBERED_BYTES_MAX", 2)
+    for count in (8, 9):
+        assert settled.verdicts([{"a": "xyz"}]).tolist() == [[YES, YES, NO, NO]]
+        assert len(tested) == count
 
 
 def test_opaque_predicates_survive_a_snapshot() -> None:
