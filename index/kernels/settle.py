@@ -38,8 +38,7 @@ def wanted_truths(
     keys = np.empty(64, np.uint64)
     count = 0
     for at in range(pairs.row.size):
-        event = pairs.event[at]
-        enter_event(batch, event, scratch.entry_of)
+        _turn_to(batch, scratch, pairs, at)
         word = programs.start[pairs.row[at]]
         while word < programs.start[pairs.row[at] + 1]:
             code = programs.code[word]
@@ -58,7 +57,7 @@ def wanted_truths(
                         keys = np.append(keys, np.empty(count, np.uint64))
                     keys[count] = settling_key(number, batch.value_string[value])
                     count += 1
-        leave_event(batch, event, scratch.entry_of)
+    _turn_to(batch, scratch, pairs, pairs.row.size)
     return keys[:count]
 
 
@@ -73,7 +72,18 @@ def verify_pairs(
     """The verdict of each pair, given the truths settled in the scratch."""
     verdicts = np.empty(pairs.row.size, np.uint8)
     for at in range(pairs.row.size):
-        enter_event(batch, pairs.event[at], scratch.entry_of)
+        _turn_to(batch, scratch, pairs, at)
         verdicts[at] = holds(programs, predicates, batch, scratch, pairs.row[at])
-        leave_event(batch, pairs.event[at], scratch.entry_of)
+    _turn_to(batch, scratch, pairs, pairs.row.size)
     return verdicts
+
+
+@njit(cache=True, nogil=True)
+def _turn_to(batch: EventBatch, scratch: Scratch, pairs: Pairs, at: int) -> None:
+    """Leave the event of the pair before and enter that of pair `at`, unless they are the same."""
+    if 0 < at < pairs.event.size and pairs.event[at] == pairs.event[at - 1]:
+        return
+    if at > 0:
+        leave_event(batch, pairs.event[at - 1], scratch.entry_of)
+    if at < pairs.event.size:
+        enter_event(batch, pairs.event[at], scratch.entry_of)
