@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 
 from index.evaluate import truth
 from index.flatten import columns_of, entries_of
+from index.kernels.hashing import insert
+from index.kernels.predicate_interning import find_predicates, hash_predicate
 from index.kernels.verify import NO, UNDECIDED, YES, match_all, new_scratch
+from index.lowering import lower
 from index.model import (
     And,
     AtLeast,
@@ -28,7 +31,7 @@ from index.model import (
     Predicate,
     Quantifier,
 )
-from index.predicate_table import PredicateTable
+from index.predicate_table import PredicateTable, encode, words_of
 from index.predicates import SIZE_MAX, PredicateKind
 from index.program import GATE_DEPTH_MAX, ProgramTable
 from index.threshold import Gate, Leaf, Polarity, ThresholdTree
@@ -242,6 +245,35 @@ def test_equal_predicates_share_a_number() -> None:
     ]
     assert numbers == [0, 0, 0, 1, 2, 3, 4, 4, 5, 6, 6, 7, 7, 8, 9, 10, 9, 11, 12]
     assert len(table) == 13
+
+
+def test_equal_hashes_do_not_make_predicates_equal() -> None:
+    vocabulary = Vocabulary()
+    path = ("a",)
+    different = [
+        Predicate(path, Operator.GE, 1),
+        Predicate(path, Operator.GE, 2),
+        Predicate(path, Operator.LE, 2),
+        Predicate(path, Operator.LE, 1),
+        Predicate(("b",), Operator.LE, 1),
+        Predicate(path, Operator.IN, (1, 2)),
+        Predicate(path, Operator.IN, (1, 3)),
+        Predicate(path, Operator.IN, (0, True)),
+        Predicate(path, Operator.IN, (0, 1)),
+        Predicate(path, Operator.PREFIX, ("xy",)),
+        Predicate(path, Operator.PREFIX, ("xz",)),
+        Predicate(path, Operator.PREFIX, ("x",)),
+    ]
+    placed = [(lower(one, vocabulary.string), vocabulary.attribute(one.path)) for one in different]
+    seed = np.uint64(7)
+    for wanted in placed:
+        words = words_of(encode([wanted]))
+        slots = np.zeros(2, np.uint64)
+        insert(slots, hash_predicate(words, np.int64(0), seed), 0)
+        for known in placed:
+            # The slots say that the hashes agree; only a comparison can tell.
+            found = find_predicates(words_of(encode([known])), slots, words, seed).tolist()
+            assert found == [0 if known == wanted else -1]
 
 
 def test_columns_stay_valid_while_the_table_grows() -> None:
