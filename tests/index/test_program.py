@@ -269,7 +269,7 @@ def test_equal_hashes_do_not_make_predicates_equal() -> None:
     for wanted in placed:
         words = words_of(encode([wanted]))
         slots = np.zeros(2, np.uint64)
-        insert(slots, hash_predicate(words, np.int64(0), seed), 0)
+        insert(slots, np.uint64(hash_predicate(words, np.int64(0), seed)), 0)
         for known in placed:
             # The slots say that the hashes agree; only a comparison can tell.
             found = find_predicates(words_of(encode([known])), slots, words, seed).tolist()
