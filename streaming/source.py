@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 import orjson
@@ -206,17 +207,28 @@ def ensure_topics(settings: StreamingSettings) -> None:
             f"the topics {', '.join(missing)} do not exist at {settings.kafka_bootstrap}; create "
             "them, or set HERALD_CREATE_TOPICS=true."
         )
-    futures = (
-        admin.create_topics([new_topic(settings, topic) for topic in missing]) if missing else {}
-    )
+    if missing:
+        create_topics(settings, admin, missing)
+
+
+def create_topics(settings: StreamingSettings, admin: AdminClient, missing: list[str]) -> None:
+    """Make topics and wait until the broker tells everybody of them, which takes a moment more."""
+    futures = admin.create_topics([new_topic(settings, topic) for topic in missing])
     for topic, future in futures.items():
         try:
             future.result(timeout=ADMIN_TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
-                raise SourceError(
-                    f"topic {topic} cannot be created: {error.args[0].str()}"
-                ) from error
+                reason = error.args[0].str()
+                raise SourceError(f"topic {topic} cannot be created: {reason}") from error
+    deadline = time.monotonic() + ADMIN_TIMEOUT_S
+    while True:
+        known = admin.list_topics(timeout=ADMIN_TIMEOUT_S).topics
+        if all(topic in known and known[topic].partitions for topic in missing):
+            return
+        if time.monotonic() > deadline:
+            raise SourceError(f"the topics {', '.join(missing)} were created but do not appear.")
+        time.sleep(0.05)
 
 
 def new_topic(settings: StreamingSettings, topic: str) -> NewTopic:
