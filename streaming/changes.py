@@ -1,8 +1,8 @@
 """Changes: the part of the subscription log that the driver has read, as files for the workers.
 
-The driver pins only epochs it has read, and writes what it read here first. So a worker on the
-driver's host reaches every pinned epoch without the store, and a store that is away stops nobody;
-a worker elsewhere reads the store itself (docs/adr/0002).
+The driver pins only epochs it has read, and writes what it read here first. So a worker reaches
+every pinned epoch without the store, and a store that is away stops nobody; on a cluster the folder
+is a shared one (docs/adr/0002).
 
     changes-<epoch>.jsonl    the entries after that epoch, one a line, up to the next file's epoch
 

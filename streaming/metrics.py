@@ -1,4 +1,4 @@
-"""Metrics: every figure that the driver serves on /metrics; docs/metrics.md has the same table.
+"""Metrics: every figure that the driver serves on /metrics, with its meaning.
 
 None has a label that grows with subscriptions or tenants.
 """

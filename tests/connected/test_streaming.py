@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -183,6 +184,26 @@ def test_sigterm_ends_the_query_in_order(
         stack.restart("driver")
         stopping()
         assert out.read_until(lambda seen: len(seen) >= len(publisher.places), SOON_S)
+        out.read_for(2)
+    assert Counter(message.place for message in out.messages) == Counter(publisher.places)
+
+
+def test_a_lost_checkpoint_begins_at_the_committed_offsets(
+    stack: Stack, store: SubscriptionStore, publisher: Publisher
+) -> None:
+    wait_live(store, store.write([Put(subscription("l", equals("l", 1)))]).epoch)
+    with reading(stack.env["HERALD_KAFKA_BOOTSTRAP"], "notifications") as out:
+        for _ in range(50):
+            publisher.publish(b'{"l":1}')
+        publisher.flush()
+        assert out.read_until(lambda seen: len(seen) >= 50, SOON_S)
+        stack.stop_service("driver")
+        shutil.rmtree(stack.env["HERALD_CHECKPOINT_DIR"])
+        for _ in range(50):
+            publisher.publish(b'{"l":1}')
+        publisher.flush()
+        stack.restart("driver")
+        assert out.read_until(lambda seen: len(seen) >= 100, SOON_S)
         out.read_for(2)
     assert Counter(message.place for message in out.messages) == Counter(publisher.places)
 
