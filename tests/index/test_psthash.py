@@ -15,7 +15,7 @@ from index.algorithms.psthash import PSTHash
 from index.algorithms.scan import Scan
 from index.events import encode
 from index.language import parse_text
-from index.model import And, Filter, Or, Subscription
+from index.model import And, AtLeast, Filter, Not, Operator, Or, Predicate, Subscription
 from index.statistics import EventStatistics
 from tests.strategies import NOW, events_near, filters, predicates
 
@@ -50,6 +50,58 @@ def built(*texts: str) -> PSTHash:
 def matched(index: PSTHash | Scan, events: Sequence[dict[str, Any]]) -> list[list[str]]:
     matches = index.match(encode(events, index.vocabulary), NOW)
     return [sorted(ids) for ids in index.ids_by_event(matches)]
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> World:
+    """Many small filters over few attributes and values, so that most events match some.
+
+    Random filters seldom hold as a whole; then a lost match would seldom be seen.
+    """
+    values = st.sampled_from((0, 1, 2, 3, "x", "xy", "X", True, None))
+    numbers = st.sampled_from((0, 1, 2, 3))
+    words = st.sampled_from(("x", "xy", "y"))
+    paths = st.sampled_from((("a",), ("b",), ("c",), ("d",)))
+    operands: dict[Operator, st.SearchStrategy[Any]] = {
+        Operator.EQ: values.filter(lambda one: one is not None),
+        Operator.NE: numbers,
+        Operator.IN: st.lists(numbers | words, min_size=1, max_size=3).map(tuple),
+        Operator.LE: numbers | words,
+        Operator.GT: numbers | words,
+        Operator.BETWEEN: st.tuples(numbers, numbers).map(lambda pair: tuple(sorted(pair))),
+        Operator.PREFIX: words.map(lambda word: (word,)),
+        Operator.LIKE: words.map(lambda word: word[0] + "%"),
+        Operator.IS_NULL: st.none(),
+        Operator.EXISTS: st.none(),
+        Operator.MISSING: st.none(),
+    }
+    leaves = st.sampled_from(tuple(operands)).flatmap(
+        lambda operator: st.builds(Predicate, paths, st.just(operator), operands[operator])
+    )
+    several = st.lists(leaves, min_size=1, max_size=4).map(tuple)
+    nodes = st.one_of(
+        several.map(And), several.map(And), several.map(Or), leaves.map(Not), several.map(_most_of)
+    )
+    trees = nodes | st.lists(nodes, min_size=2, max_size=3).map(lambda some: And(tuple(some)))
+    value = values | values | st.lists(values, max_size=3)
+    event = st.dictionaries(st.sampled_from("abcd"), value, min_size=2)
+    return (
+        draw(st.lists(trees, min_size=5, max_size=25)),
+        draw(st.lists(event, min_size=1, max_size=8)),
+    )
+
+
+def _most_of(leaves: tuple[Filter, ...]) -> Filter:
+    return AtLeast((len(leaves) + 1) // 2, leaves)
+
+
+@settings(max_examples=300)
+@given(crowds())
+def test_nothing_is_missed_in_a_crowd(world: World) -> None:
+    nodes, events = world
+    index = PSTHash.build(subscriptions(nodes))
+    index.check()
+    assert matched(index, events) == matched(Scan.build(subscriptions(nodes)), events)
 
 
 @settings(max_examples=300)
