@@ -34,6 +34,7 @@ from index.model import Element, Filter, Predicate, Subscription
 from index.predicate_table import PredicateTable
 from index.predicates import RECORD, PredicateKind
 from index.program import Programs, ProgramTable
+from index.settling import Settler
 from index.vocabulary import Vocabulary
 
 NEVER = int(np.iinfo(np.int64).max)
@@ -132,6 +133,7 @@ class RowStore:
         known = arrays or {}
         self.predicates = CachedPredicates(vocabulary, known)
         self.programs = ProgramTable(self.predicates, known)
+        self.settler = Settler(self.predicates)
         self._bytes = {
             name: ByteColumn(known.get(f"{name}_start"), known.get(f"{name}_text"))
             for name in _ROW_ARRAYS

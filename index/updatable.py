@@ -21,7 +21,6 @@ seen stays as it was. Writers take turns.
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,15 +30,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from index.access import KnownShares, Shares
+from index.access import KnownShares
 from index.base import MatchIndex
 from index.columns import EventBatch, Matches
 from index.errors import EventError
 from index.evaluate import truth
-from index.kernels.probe import VERDICT_BITS, Compiled, Hits
-from index.kernels.verify import UNDECIDED, match_all, new_scratch
+from index.kernels.probe import VERDICT_BITS, Hits
+from index.kernels.settle import Pairs
+from index.kernels.verify import NO, UNDECIDED, match_all, new_scratch
 from index.model import Filter, Instant, Subscription
 from index.row_store import RowStore, joined
+from index.segment import Segment
 from index.snapshot import SnapshotError, open_snapshot, write_snapshot
 from index.vocabulary import Vocabulary
 
@@ -55,46 +56,10 @@ SEGMENT_ROWS_MAX = 131_072
 """A recent segment of that size is not built again before `merge`, so that no add takes long."""
 FILTERS_REMEMBERED_MAX = 65_536
 
-VERDICT_MASK = (1 << VERDICT_BITS) - 1
+_VERDICT_MASK = (1 << VERDICT_BITS) - 1
 _ROW_BITS = 31
 _ROW_MASK = (1 << _ROW_BITS) - 1
 _HIT_BITS = _ROW_BITS + VERDICT_BITS
-
-
-class Segment(ABC):
-    """An algorithm's structure over some rows of a store; immutable once built."""
-
-    @classmethod
-    @abstractmethod
-    def build(
-        cls, compiled: Compiled, rows: NDArray[np.int32], attribute_count: int, shares: Shares
-    ) -> Self:
-        """The structure for `rows`, which ascend."""
-
-    @abstractmethod
-    def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
-        """Rows that hold or are undecided, by event; `compiled` may have grown since `build`."""
-
-    @abstractmethod
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything, as arrays of numbers that a snapshot can hold."""
-
-    @classmethod
-    @abstractmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The structure that `to_arrays` wrote."""
-
-    @abstractmethod
-    def stats(self) -> dict[str, int]:
-        """Counts; those of several segments are added up."""
-
-    @abstractmethod
-    def check(self, rows: NDArray[np.int32]) -> None:
-        """Assert every invariant; `rows` are those it was built for."""
-
-    @abstractmethod
-    def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
-        """Where a row is kept, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +115,7 @@ class Updatable(MatchIndex):
         self._writing = threading.RLock()
         self._filters: dict[int, Filter] = {}
         self._settled_count = 0
+        self._evaluated_count = 0
         base = RowStore(self.vocabulary)
         self.meta: dict[str, object] = {}
         """What `save` was given to keep beside the index, after `open`."""
@@ -267,12 +233,15 @@ class Updatable(MatchIndex):
             known = f"{self.oldest_version} to {state.version}"
             raise ValueError(f"version {version} is not known, only {known}")
         events = events.renewed(self.vocabulary)
-        parts = list(self._hits(state, events.columns, version))
+        parts = [
+            self._codes(store, hits, first_row, version, events.columns, now)
+            for store, hits, first_row in self._hits(state, events.columns)
+        ]
         codes = np.sort(np.concatenate(parts))
-        undecided = np.flatnonzero(codes & VERDICT_MASK == UNDECIDED)
+        undecided = np.flatnonzero(codes & _VERDICT_MASK == UNDECIDED)
         if undecided.size:
-            settled = [self._settle(state, events, code, now) for code in codes[undecided].tolist()]
-            codes = np.delete(codes, undecided[~np.array(settled)])
+            holds = [self._evaluate(state, events, code, now) for code in codes[undecided].tolist()]
+            codes = np.delete(codes, undecided[~np.array(holds)])
         event = codes >> _HIT_BITS
         codes = codes[~_refused(events, event)]
         counts = np.bincount(codes >> _HIT_BITS, minlength=len(events))
@@ -318,6 +287,7 @@ class Updatable(MatchIndex):
             "tail_row_count": state.recent_count - state.tail_start,
             "segment_count": 1 + len(state.segments),
             "settled_count": self._settled_count,
+            "evaluated_count": self._evaluated_count,
             "row_bytes": state.base.nbytes + state.recent.nbytes,
             **counts,
         }
@@ -391,16 +361,14 @@ class Updatable(MatchIndex):
             raise ValueError(f"version {version} is older than the newest, {newest}")
         return version
 
-    def _hits(self, state: _State, batch: EventBatch, version: int) -> Iterator[NDArray[np.int64]]:
-        """Visible hits of each segment, as event << _HIT_BITS | row << VERDICT_BITS | verdict."""
+    def _hits(self, state: _State, batch: EventBatch) -> Iterator[tuple[RowStore, Hits, int]]:
+        """The hits of each segment and of the tail, their store, and its first row."""
         attribute_count = self.vocabulary.attribute_count
         base, recent = state.base, state.recent
-        hits = state.base_segment.match(base.compiled(), batch, attribute_count)
-        yield _codes(hits, base, 0, version)
+        yield base, state.base_segment.match(base.compiled(), batch, attribute_count), 0
         compiled = recent.compiled()
         for placed in state.segments:
-            hits = placed.segment.match(compiled, batch, attribute_count)
-            yield _codes(hits, recent, len(base), version)
+            yield recent, placed.segment.match(compiled, batch, attribute_count), len(base)
         if state.tail_start < state.recent_count:
             tail = slice(state.tail_start, state.recent_count + 1)
             programs = compiled.programs._replace(start=compiled.programs.start[tail])
@@ -409,11 +377,37 @@ class Updatable(MatchIndex):
             event, row = np.nonzero(verdicts)
             start = np.searchsorted(event, np.arange(len(verdicts) + 1))
             hit = (row + state.tail_start) << VERDICT_BITS | verdicts[event, row]
-            yield _codes(Hits(start, hit), recent, len(base), version)
+            yield recent, Hits(start, hit), len(base)
 
-    def _settle(self, state: _State, events: Events, code: int, now: Instant) -> bool:
+    def _codes(
+        self,
+        store: RowStore,
+        hits: Hits,
+        first_row: int,
+        version: int,
+        batch: EventBatch,
+        now: Instant,
+    ) -> NDArray[np.int64]:
+        """Visible hits as event << _HIT_BITS | row << VERDICT_BITS | verdict, settled."""
+        event = np.repeat(np.arange(hits.start.size - 1), np.diff(hits.start))
+        row, verdict = hits.hit >> VERDICT_BITS, hits.hit & _VERDICT_MASK
+        kept = store.visible(row, version)
+        if kept is not None:
+            event, row, verdict = event[kept], row[kept], verdict[kept]
+        undecided = np.flatnonzero(verdict == UNDECIDED)
+        if undecided.size:
+            self._settled_count += undecided.size
+            pairs = Pairs(event[undecided], row[undecided])
+            verdict[undecided] = store.settler.verdicts(
+                store.compiled().programs, batch, pairs, now
+            )
+            holds = verdict != NO
+            event, row, verdict = event[holds], row[holds], verdict[holds]
+        return event << _HIT_BITS | (row + first_row) << VERDICT_BITS | verdict
+
+    def _evaluate(self, state: _State, events: Events, code: int, now: Instant) -> bool:
         """Does the filter hold, as the oracle sees it?"""
-        self._settled_count += 1
+        self._evaluated_count += 1
         row = code >> VERDICT_BITS & _ROW_MASK
         node = self._filters.get(row)
         if node is None:
@@ -425,13 +419,6 @@ class Updatable(MatchIndex):
             return truth(node, events.event(code >> _HIT_BITS), now) is True
         except EventError:
             return False  # the event was refused, and matches nothing
-
-
-def _codes(hits: Hits, store: RowStore, first_row: int, version: int) -> NDArray[np.int64]:
-    event = np.repeat(np.arange(hits.start.size - 1), np.diff(hits.start))
-    codes = (event << _HIT_BITS) + hits.hit + (first_row << VERDICT_BITS)
-    visible = store.visible(hits.hit >> VERDICT_BITS, version)
-    return codes if visible is None else codes[visible]
 
 
 def _refused(events: Events, event: NDArray[np.int64]) -> NDArray[np.bool_]:

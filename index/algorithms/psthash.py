@@ -55,8 +55,9 @@ from index.kernels.signature import (
 )
 from index.kernels.verify import new_scratch
 from index.program import POLARITY_BITS
+from index.segment import Segment
 from index.spaces import FACET_BITS, SpaceColumns
-from index.updatable import Segment, Updatable
+from index.updatable import Updatable
 from index.vocabulary import Vocabulary
 
 FILTER_BITS_PER_KEY = 16

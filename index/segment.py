@@ -1,0 +1,54 @@
+"""Segment: what an algorithm has to offer so that `index.updatable` makes an index of it.
+
+A segment knows some rows of a store by their programs, and nothing of ids, versions or changes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.access import Shares
+from index.columns import EventBatch
+from index.kernels.probe import Compiled, Hits
+from index.vocabulary import Vocabulary
+
+
+class Segment(ABC):
+    """An algorithm's structure over some rows of a store; immutable once built."""
+
+    @classmethod
+    @abstractmethod
+    def build(
+        cls, compiled: Compiled, rows: NDArray[np.int32], attribute_count: int, shares: Shares
+    ) -> Self:
+        """The structure for `rows`, which ascend."""
+
+    @abstractmethod
+    def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
+        """Rows that hold or are undecided, by event; `compiled` may have grown since `build`."""
+
+    @abstractmethod
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything, as arrays of numbers that a snapshot can hold."""
+
+    @classmethod
+    @abstractmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The structure that `to_arrays` wrote."""
+
+    @abstractmethod
+    def stats(self) -> dict[str, int]:
+        """Counts; those of several segments are added up."""
+
+    @abstractmethod
+    def check(self, rows: NDArray[np.int32]) -> None:
+        """Assert every invariant; `rows` are those it was built for."""
+
+    @abstractmethod
+    def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
+        """Where a row is kept, in words."""
