@@ -45,7 +45,7 @@ from index.access import Access, Shares, choose_access, words_of_leaf
 from index.columns import EventBatch
 from index.kernels.cover import SINGLE_KEYS_MAX, Elements
 from index.kernels.filing import Dimensions, count_keys, list_keys, new_parts
-from index.kernels.keys import fill_table, find_bucket, has_bit, set_bits
+from index.kernels.keys import fill_table, first_lost_key, set_bits
 from index.kernels.probe import COUNTS, Compiled, Hits, KeyColumns, Memory, match_events
 from index.kernels.signature import (
     SIGNATURE_WORDS,
@@ -197,12 +197,11 @@ class KeyTable(Segment):
         used = keys.table[keys.table[:, 0] != 0]
         assert 5 * len(used) <= 4 * len(keys.table), "the table is more than four fifths full"
         assert len(np.unique(used[:, 0])) == len(used), "a key has two slots"
+        assert first_lost_key(keys.table, keys.key_filter) < 0, "a key cannot be found"
         filed = 0
         for key, bounds in used.tolist():
             start, stop = bounds >> 32, bounds & 0xFFFFFFFF
             assert start < stop, f"key {key} has no rows"
-            assert find_bucket(keys.table, np.uint64(key)) == (start, stop), f"key {key} is lost"
-            assert has_bit(keys.key_filter, np.uint64(key)), f"key {key} is not in the filter"
             bucket = keys.bucket_row[start:stop]
             assert np.all(np.diff(bucket) > 0), f"rows of key {key} do not ascend"
             filed += stop - start
@@ -254,11 +253,19 @@ def _list_keys(
         np.zeros(attribute_count, np.uint8),
         np.zeros(attribute_count, np.uint8),
         _new_filter(4 * np.unique(pairs).size),
-        _new_filter(int(np.minimum(access.costs.key_count, SINGLE_KEYS_MAX).sum())),
+        _new_filter(_part_count(access)),
     )
     listed = np.empty(count, np.uint64), np.empty(count, np.int32)
     list_keys(*filed, dimensions, listed)
     return dimensions, *listed
+
+
+def _part_count(access: Access) -> int:
+    """At most so many distinct spaces are parts of keys."""
+    elements, costs = access.elements, access.costs
+    leaves = np.unique(np.concatenate((elements.first, elements.second)))
+    numbers = np.unique(leaves[leaves >= 0] >> POLARITY_BITS)
+    return int(np.minimum(costs.key_count[costs.position[numbers]], SINGLE_KEYS_MAX).sum())
 
 
 def _signatures(

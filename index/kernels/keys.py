@@ -57,7 +57,7 @@ def set_bit(bits: NDArray[np.uint64], value: np.uint64) -> None:
     bits[np.int64(place >> _SIX)] |= _ONE << (place & _IN_WORD)
 
 
-@leaf
+@inlined
 def has_bit(bits: NDArray[np.uint64], value: np.uint64) -> bool:
     """False only if the hash was never entered."""
     place = value & np.uint64(bits.size * 64 - 1)
@@ -71,7 +71,7 @@ def set_bits(bits: NDArray[np.uint64], values: NDArray[np.uint64]) -> None:
         set_bit(bits, value)
 
 
-@leaf
+@inlined
 def find_bucket(table: NDArray[np.uint64], key: np.uint64) -> tuple[np.int64, np.int64]:
     """(start, stop) of a key's rows; (0, 0) if the key is not in the table."""
     mask = np.int64(table.shape[0] - 1)
@@ -123,3 +123,17 @@ def fill_table(
         buckets += 1
         start = stop
     return kept, buckets
+
+
+@leaf
+def first_lost_key(table: NDArray[np.uint64], key_filter: NDArray[np.uint64]) -> int:
+    """The first slot whose key is not found by searching or by the filter, or -1."""
+    for place in range(table.shape[0]):
+        key = table[place, 0]
+        if key == _ZERO:
+            continue
+        start, stop = find_bucket(table, key)
+        bounds = (np.uint64(start) << _HALF) | np.uint64(stop)
+        if bounds != table[place, 1] or not has_bit(key_filter, key):
+            return place
+    return -1
