@@ -242,11 +242,8 @@ class Updatable(MatchIndex):
         if undecided.size:
             holds = [self._evaluate(state, events, code, now) for code in codes[undecided].tolist()]
             codes = np.delete(codes, undecided[~np.array(holds)])
-        event = codes >> _HIT_BITS
-        codes = codes[~_refused(events, event)]
-        counts = np.bincount(codes >> _HIT_BITS, minlength=len(events))
-        start = np.zeros(len(events) + 1, np.int64)
-        np.cumsum(counts, out=start[1:])
+        codes = _without_refused(events, codes)
+        start = np.searchsorted(codes, np.arange(len(events) + 1) << _HIT_BITS)
         return Matches(start, (codes >> VERDICT_BITS & _ROW_MASK).astype(np.int32))
 
     def ids_of(self, rows: Iterable[int]) -> list[str]:
@@ -421,17 +418,19 @@ class Updatable(MatchIndex):
             return False  # the event was refused, and matches nothing
 
 
-def _refused(events: Events, event: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of these events were refused: they have no entries, and yet `MISSING a` finds them."""
-    columns = events.columns
-    refused = np.zeros(event.size, np.bool_)
-    without_entries = columns.entry_start[event] == columns.entry_start[event + 1]
-    for one in np.unique(event[without_entries]).tolist():
+def _without_refused(events: Events, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Refused events match nothing, but have no entries, and so `MISSING a` finds them."""
+    empty = np.flatnonzero(np.diff(events.columns.entry_start) == 0)
+    starts = np.searchsorted(codes, empty << _HIT_BITS)
+    stops = np.searchsorted(codes, (empty + 1) << _HIT_BITS)
+    kept = np.ones(codes.size, np.bool_)
+    found = stops > starts
+    for event, start, stop in zip(empty[found], starts[found], stops[found], strict=True):
         try:
-            events.event(one)
+            events.event(int(event))
         except EventError:
-            refused |= event == one
-    return refused
+            kept[start:stop] = False
+    return codes if kept.all() else codes[kept]
 
 
 def _named(part: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

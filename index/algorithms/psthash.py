@@ -29,7 +29,7 @@ Differs  Any filter, not only conjunctions: index.kernels.cover finds access cov
          or LIKE '%x', are filed under the presence of their attribute. A row too small for two
          access predicates has one, as in PSTBloom (section 5). PSTBloom's signatures are here for
          every row, as masks of codes in one cache line (with them, 100,000 subscriptions to flights
-         take 9 µs an event, and 50 µs without). Selectivity is a number, not only a rank of
+         take 10 µs an event, and 50 µs without). Selectivity is a number, not only a rank of
          operators. A row with too many keys is filed under fewer, wider spaces.
 """
 
