@@ -79,6 +79,8 @@ def session_options(settings: StreamingSettings) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(settings.arrow_rows_max),
         "spark.python.worker.reuse": "true",
         "spark.python.daemon.module": "streaming.daemon",
+        # Over TCP each task waits some 35 ms for its first bytes (Nagle meets delayed ACK).
+        "spark.python.unix.domain.socket.enabled": "true",
     }
     if not settings.master.startswith("local"):
         for name in ("spark.driver.host", "spark.driver.bindAddress"):
