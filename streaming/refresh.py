@@ -81,7 +81,8 @@ class LiveIndex:
 
     def reach(self, epoch: int, lineage: str) -> None:
         """Be able to match at this epoch of this history; RefreshError if that is impossible."""
-        if self._index is None or not self._advance(epoch, lineage):
+        has_way = self._index is not None and not self._better_snapshot(epoch)
+        if not has_way or not self._advance(epoch, lineage):
             self._reload(epoch, lineage)
             quiet_collector()
 
@@ -163,8 +164,6 @@ class LiveIndex:
         if epoch < self.epoch:
             return epoch >= self._loaded.oldest_version
         if epoch > self.epoch:
-            if self._change_count >= CHANGES_MAX and self._newer_snapshot(epoch):
-                return False
             try:
                 self.apply(self._reader.read(self.epoch, epoch))
             except ChangesMissing as error:
@@ -172,8 +171,12 @@ class LiveIndex:
                 return False
         return self.lineage == lineage
 
-    def _newer_snapshot(self, epoch: int) -> bool:
-        return any(self.base_epoch < found.epoch <= epoch for found in find_snapshots(self._folder))
+    def _better_snapshot(self, epoch: int) -> bool:
+        """Whether opening a snapshot spares changes: still to be applied, or too many carried."""
+        if epoch <= self.epoch:
+            return False
+        known = self.base_epoch if self._change_count >= CHANGES_MAX else self.epoch
+        return any(known < found.epoch <= epoch for found in find_snapshots(self._folder))
 
     def _reload(self, epoch: int, lineage: str) -> None:
         """Begin again from the newest snapshot that leads to the epoch; else from an older one."""

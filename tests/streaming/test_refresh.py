@@ -134,6 +134,18 @@ def test_a_newer_snapshot_is_opened_when_many_changes_are_carried(
     assert live.base_epoch == 3
 
 
+def test_a_worker_that_slept_opens_the_snapshot_made_meanwhile(tmp_path: Path) -> None:
+    writer = ChangesWriter(tmp_path, 0, "")
+    writer.append([put(1, "x")])
+    live = LiveIndex(options_of(tmp_path))
+    assert told(live, 1) == ["x"]
+    writer.append([put(2, "y"), put(3, "z")])
+    build_from_files(options_of(tmp_path), 2, "line2")
+    assert told(live, 3) == ["x", "y", "z"]
+    assert live.base_epoch == 2
+    assert told(live, 1) == ["x"], "a replay of an older batch finds its way back"
+
+
 def test_random_histories_against_a_dictionary(tmp_path: Path) -> None:
     """At every epoch, from whatever snapshot, exactly what the log says."""
     random_of = random.Random(11)
