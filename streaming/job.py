@@ -16,8 +16,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from index.registry import get
-from store import StoreSettings, open_store
-from store.errors import StoreError
+from store import StoreSettings, SubscriptionStore, open_store
+from store.errors import StoreError, StoreUnavailable
 from streaming.batch import BatchRunner, Stopped
 from streaming.match import MatchRequest, match_partition
 from streaming.metrics import Metrics
@@ -38,7 +38,7 @@ from streaming.source import (
     record_bytes_max,
     refuse_lost_topics,
 )
-from streaming.tail import Tail
+from streaming.tail import SnapshotFailed, Tail
 from streaming.task import run_task
 from streaming.warm import idle_partition, warm_partition
 
@@ -69,7 +69,7 @@ class Job:
             serve(settings.metrics_host, settings.metrics_port, self._ready, self._metrics)
         try:
             return self._run()
-        except (SourceError, PinError, TypeError, LookupError) as error:
+        except (SourceError, PinError, StoreError, TypeError, LookupError) as error:
             _log.error("%s", error)
             return CODE_REFUSED
 
@@ -85,28 +85,26 @@ class Job:
         refuse_lost_topics(settings, sink.committed)
         self._ready.waiting_for = "Spark"
         session = open_session(settings)
-        with open_store(StoreSettings(url=settings.store_url)) as store:
-            template = self._template()
-            runner: BatchRunner
-            tail = Tail(store, settings, self._metrics, lambda: runner.oldest_pin())
-            runner = BatchRunner(
-                lambda: tail.head,
-                self._pins,
-                sink,
-                self._metrics,
-                settings.checkpoint_dir,
-            )
-            self._ready.waiting_for = "the subscription store"
+        template = self._template()
+        runner: BatchRunner
+        tail = Tail(self._connect, settings, self._metrics, lambda: runner.oldest_pin())
+        runner = BatchRunner(
+            lambda: tail.head, self._pins, sink, self._metrics, settings.checkpoint_dir
+        )
+        self._ready.waiting_for = "the subscription store"
+        try:
             if not self._start_tail(tail):
                 return CODE_STOPPED
-            try:
-                self._ready.waiting_for = "the index in every worker"
-                self._warm(session, template, tail)
-                return self._stream(session, template, runner, sink)
-            finally:
-                tail.stop()
-                sink.close()
-                session.stop()
+            self._ready.waiting_for = "the index in every worker"
+            self._warm(session, template, tail)
+            return self._stream(session, template, runner, sink)
+        finally:
+            tail.stop()
+            sink.close()
+            session.stop()
+
+    def _connect(self) -> SubscriptionStore:
+        return open_store(StoreSettings(url=self._settings.store_url))
 
     def _start_tail(self, tail: Tail) -> bool:
         """Wait for the store if nothing here can stand in for it; False when told to stop."""
@@ -114,7 +112,7 @@ class Job:
             try:
                 tail.start()
                 return True
-            except StoreError as error:
+            except (StoreUnavailable, SnapshotFailed) as error:
                 self._metrics.store_up.set(0)
                 _log.error("waiting for the subscription store: %s", error)
                 self._stop.wait(2)

@@ -53,17 +53,19 @@ class Head(NamedTuple):
 class Tail:
     """Follows the log from `start` until `stop`; `head` may be read from any thread.
 
+    connect      opens the store; it is called again until it succeeds.
     oldest_pin   gives the epoch of the oldest batch that may still be replayed; None: no batch yet.
     """
 
     def __init__(
         self,
-        store: SubscriptionStore,
+        connect: Callable[[], SubscriptionStore],
         settings: StreamingSettings,
         metrics: Metrics,
         oldest_pin: Callable[[], int | None],
     ) -> None:
-        self._store = store
+        self._connect = connect
+        self._opened: SubscriptionStore | None = None
         self._settings = settings
         self._metrics = metrics
         self._oldest_pin = oldest_pin
@@ -83,6 +85,8 @@ class Tail:
         try:
             while self._read(block_ms=0):
                 pass
+        except (LogGapError, EpochWentBackError) as error:
+            self._restart(error)  # before the first batch: it must not be pinned to a lost epoch
         except StoreError as error:
             _log.warning(
                 "the store is away, matching begins at epoch %d: %s", self.head.epoch, error
@@ -92,9 +96,19 @@ class Tail:
     def stop(self) -> None:
         """End the thread; the store forgets a reader by itself when it is silent."""
         self._stopping.set()
-        self._thread.join(timeout=10)
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
         if self._builder is not None:
             self._builder.terminate()
+        if self._opened is not None:
+            self._opened.close()
+
+    @property
+    def _store(self) -> SubscriptionStore:
+        """The store, connected at its first use: it may be away when we start."""
+        if self._opened is None:
+            self._opened = self._connect()
+        return self._opened
 
     def _resume(self) -> ChangesWriter | None:
         """The files of a former driver, if they still lead anywhere."""

@@ -64,10 +64,15 @@ class World:
 
     def start(self, **options: object) -> Tail:
         settings = StreamingSettings(snapshot_dir=self.folder, **options)  # type: ignore[arg-type]
-        tail = Tail(self.store, settings, self.metrics, lambda: self.pin)
+        tail = Tail(self.connect, settings, self.metrics, lambda: self.pin)
         tail.start()
         self.tails.append(tail)
         return tail
+
+    def connect(self) -> MemoryStore:
+        """As the real one, it cannot be opened while it is away."""
+        self.store.ping()
+        return self.store
 
     def put(self, *names: str) -> int:
         operations = [Put(subscription(name, equals("a", 1))) for name in names]
