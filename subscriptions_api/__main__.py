@@ -7,10 +7,11 @@ import sys
 
 import uvicorn
 
+from index.registry import get as algorithm
 from store import StoreSettings, open_store
 from store.errors import StoreError
 from subscriptions_api.app import create_app
-from subscriptions_api.auth import KeysFileError
+from subscriptions_api.auth import KeyRing, KeysFileError
 from subscriptions_api.publisher import KafkaPublisher
 from subscriptions_api.settings import load_settings
 
@@ -23,6 +24,8 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     settings = load_settings()
     try:
+        algorithm(settings.algorithm)  # what is wrong on this machine is told before the rest
+        KeyRing(settings.api_keys_file)
         store = open_store(StoreSettings(url=settings.store_url))
         publisher = KafkaPublisher(
             settings.kafka_bootstrap, settings.topic, settings.publish_timeout_s

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,9 +16,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from store.base import SubscriptionStore
 from store.errors import StoreError
-from subscriptions_api import batch_routes, event_routes, service_routes, subscription_routes
+from subscriptions_api import (
+    batch_routes,
+    event_routes,
+    listing_routes,
+    match_routes,
+    service_routes,
+    subscription_routes,
+)
 from subscriptions_api.auth import KeyRing
 from subscriptions_api.context import Context
+from subscriptions_api.description import describe
 from subscriptions_api.errors import MEDIA_TYPE, Problem, of_store
 from subscriptions_api.follower import Follower
 from subscriptions_api.limits import RateLimit
@@ -27,6 +36,8 @@ from subscriptions_api.settings import ApiSettings
 
 _log = logging.getLogger(__name__)
 
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+"""Methods that metrics tell apart: a client may make up any number of others."""
 ROUTED_CODES = {404: "no_route", 405: "method_not_allowed"}
 
 
@@ -43,7 +54,13 @@ def create_app(settings: ApiSettings, store: SubscriptionStore, publisher: Publi
         publisher.close()
         store.close()
 
-    app = FastAPI(title="Herald", version="1", lifespan=lifespan, redoc_url=None)
+    app = FastAPI(
+        title="Herald",
+        version="1",
+        lifespan=lifespan,
+        redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
+    )
     app.state.context = Context(
         settings,
         store,
@@ -55,11 +72,16 @@ def create_app(settings: ApiSettings, store: SubscriptionStore, publisher: Publi
         RateLimit("events", settings.events_per_s),
         RateLimit("dry runs", settings.dry_runs_per_s),
     )
-    # `:batch` and its like stand before `{subscription_id}`, which would take them for an id.
-    app.include_router(batch_routes.router)
-    app.include_router(subscription_routes.router)
-    app.include_router(event_routes.router)
-    app.include_router(service_routes.router)
+    for routes in (
+        subscription_routes,
+        listing_routes,
+        batch_routes,
+        event_routes,
+        match_routes,
+        service_routes,
+    ):
+        app.include_router(routes.router)
+    app.openapi = partial(describe, app)  # type: ignore[method-assign]
     app.add_middleware(Measure, metrics=metrics)
     app.add_exception_handler(Problem, _on_problem)
     app.add_exception_handler(StoreError, _on_store_error)
@@ -93,15 +115,19 @@ class Measure:
             await self._app(scope, receive, noting)
         finally:
             route = getattr(scope.get("route"), "path", "none")
+            method = scope["method"] if scope["method"] in METHODS else "other"
             seconds = time.perf_counter() - started
-            self._metrics.requests.labels(scope["method"], route, status).inc()
-            self._metrics.request_seconds.labels(scope["method"], route).observe(seconds)
+            self._metrics.requests.labels(method, route, status).inc()
+            self._metrics.request_seconds.labels(method, route).observe(seconds)
 
 
-def problem_response(request: Request, problem: Problem) -> JSONResponse:
+def problem_response(
+    request: Request, problem: Problem, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
     """A problem as RFC 9457 has it."""
     document = {**problem.document(), "instance": request.url.path}
-    return JSONResponse(document, problem.status, problem.headers(), media_type=MEDIA_TYPE)
+    headers = {**problem.headers(), **(headers or {})}
+    return JSONResponse(document, problem.status, headers, media_type=MEDIA_TYPE)
 
 
 def _on_problem(request: Request, error: Exception) -> JSONResponse:
@@ -127,10 +153,9 @@ def _on_invalid_request(request: Request, error: Exception) -> JSONResponse:
 def _on_http_exception(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     code = ROUTED_CODES.get(error.status_code, "invalid_parameter")
-    hint = "the paths are listed at /docs"
-    return problem_response(
-        request, Problem(code, f"{request.method} {request.url.path}: {error.detail}", hint)
-    )
+    detail = f"{request.method} {request.url.path}: {error.detail}"
+    problem = Problem(code, detail, "the paths are listed at /docs")
+    return problem_response(request, problem, error.headers)
 
 
 def _on_exception(request: Request, error: Exception) -> JSONResponse:

@@ -8,6 +8,7 @@ The keys file has one JSON object a line; only a hash of the key is kept:
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import threading
 from dataclasses import dataclass
@@ -16,7 +17,10 @@ from pathlib import Path
 
 import orjson
 
+from store.records import check_name
 from subscriptions_api.errors import Problem
+
+_log = logging.getLogger(__name__)
 
 DEFAULT_TENANT = "default"
 KEY_PREFIX = "herald_"
@@ -60,7 +64,12 @@ class KeyRing:
         self._stamp: tuple[int, int] | None = None
         self._callers: dict[str, Caller] = {}
         if path is not None:
-            self._reload()
+            self._stamp, self._callers = stamp_of(path), read_keys(path)
+
+    @property
+    def required(self) -> bool:
+        """Whether a caller needs a key."""
+        return self._path is not None
 
     def caller(self, key: str | None) -> Caller:
         """The caller with this key; Problem `unauthorized` if nobody has it."""
@@ -80,26 +89,37 @@ class KeyRing:
         assert self._path is not None, "there is a file"
         with self._lock:
             try:
-                status = os.stat(self._path)
-                stamp = (status.st_mtime_ns, status.st_size)
+                stamp = stamp_of(self._path)
                 if stamp != self._stamp:
-                    self._callers = read_keys(self._path)
-                    self._stamp = stamp
-            except OSError as error:
-                raise KeysFileError(f"cannot read {self._path}: {error.strerror}") from None
+                    self._callers, self._stamp = read_keys(self._path), stamp
+            except KeysFileError as error:  # half written, perhaps: the keys known so far hold
+                _log.error("the keys stay as they were: %s", error)
+
+
+def stamp_of(path: Path) -> tuple[int, int]:
+    """What changes when the file does."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise KeysFileError(f"cannot read {path}: {error.strerror}") from None
+    return status.st_mtime_ns, status.st_size
 
 
 def read_keys(path: Path) -> dict[str, Caller]:
     """Callers by the hash of their key."""
     callers = {}
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise KeysFileError(f"cannot read {path}: {error.strerror}") from None
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             entry = orjson.loads(line)
             scopes = frozenset(Scope(scope) for scope in entry["scopes"])
-            callers[str(entry["blake2b"])] = Caller(str(entry["tenant"]), scopes)
-        except (ValueError, KeyError, TypeError) as error:
+            callers[str(entry["blake2b"])] = Caller(check_name("tenant", entry["tenant"]), scopes)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise KeysFileError(f"{path}, line {number}: {error!r}") from None
     return callers
 

@@ -8,32 +8,22 @@
            {"line": 2, "status": 409, "id": "b", "code": "already_exists", "detail": "…"}
 
 Lines are written in chunks that share an epoch, as they come: an answer may be on its way while
-the body still is. A line that is refused stops no other.
+the body still is. A line that is refused stops no other. A tenant that sends faster than it may is
+slowed down, not refused.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from fastapi import APIRouter, Request
-from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import Response
 
-from store.base import (
-    ABSENT,
-    ANY,
-    Delete,
-    Expected,
-    Idempotency,
-    Operation,
-    Outcome,
-    Put,
-    Status,
-)
-from store.errors import StoreError
+from store.base import ABSENT, ANY, Delete, Expected, Idempotency, Operation, Put, Status
+from store.errors import StoreError, WriteTooLarge
 from subscriptions_api.auth import Caller
 from subscriptions_api.context import (
     Context,
@@ -42,14 +32,17 @@ from subscriptions_api.context import (
     idempotency_of,
     require_media_type,
 )
-from subscriptions_api.errors import PROBLEMS, Problem, of_store
+from subscriptions_api.errors import Problem, of_store
+from subscriptions_api.forms import checked_name, load_object, record_of
 from subscriptions_api.limits import LINE_BYTES_MAX
-from subscriptions_api.schemas import load_object, record_of
+from subscriptions_api.schemas import NDJSON, body_schema
 from subscriptions_api.streams import NdjsonAnswer, chunks
-from subscriptions_api.subscription_routes import not_found, refuse_beyond_quota
+from subscriptions_api.threads import run_in
+from subscriptions_api.writing import already_exists, id_of, problem_of, write
 
 router = APIRouter(prefix="/v1", tags=["subscriptions"])
 
+MEDIA_TYPES = (NDJSON, "application/ndjson", "application/jsonl")
 OPERATIONS = ("put", "create", "delete")
 STATUSES = {Status.CREATED: 201, Status.REPLACED: 200, Status.DELETED: 204}
 
@@ -63,12 +56,19 @@ class Line:
     problem: Problem | None = None
 
 
-@router.post("/subscriptions:batch")
-async def batch(request: Request, parts: Parts, caller: Subscriber) -> Response:
-    """Create, replace and delete many subscriptions."""
-    require_media_type(request, "application/x-ndjson", "application/jsonl", "application/ndjson")
-    # What a key stands for is known only at the end of a stream, so each chunk has its own digest.
-    idempotency_of(request, caller, b"")
+@router.post(
+    "/subscriptions:batch",
+    status_code=200,
+    response_class=NdjsonAnswer,
+    openapi_extra=body_schema(NDJSON),
+)
+async def batch(request: Request, parts: Parts, caller: Subscriber) -> NdjsonAnswer:
+    """Create, replace and delete many subscriptions: NDJSON in and out, a status for each line.
+
+    A line is a subscription with, if wanted, `"op": "put" | "create" | "delete"` and `"if_match"`.
+    """
+    require_media_type(request, *MEDIA_TYPES)
+    idempotency_of(request, caller, b"", "")  # a bad key is refused before anything is read
     return NdjsonAnswer(answers(request, parts, caller))
 
 
@@ -76,19 +76,11 @@ async def answers(request: Request, parts: Context, caller: Caller) -> AsyncIter
     """Lines of answer, a chunk at a time."""
     number = 1
     async for chunk in chunks(request.stream()):
-        idempotency = chunk_key(request, caller, number, chunk)
-        yield await run_in_threadpool(write_chunk, parts, caller, number, chunk, idempotency)
+        await parts.writes.wait(caller.tenant, len(chunk))
+        # What a key stands for is known only at the end of a stream: each chunk has its own.
+        key = idempotency_of(request, caller, b"\n".join(chunk), f"#{number}")
+        yield await run_in(parts.threads.batches, write_chunk, parts, caller, number, chunk, key)
         number += len(chunk)
-
-
-def chunk_key(
-    request: Request, caller: Caller, number: int, chunk: Sequence[bytes]
-) -> Idempotency | None:
-    """The client's key, told apart by the chunk's place in the body."""
-    whole = idempotency_of(request, caller, b"\n".join(chunk))
-    if whole is None:
-        return None
-    return Idempotency(whole.tenant, f"{whole.key}#{number}", whole.fingerprint)
 
 
 def write_chunk(
@@ -105,13 +97,23 @@ def write_chunk(
     operations = [line.operation for line in lines if line.operation is not None]
     documents: Iterator[dict[str, Any]] = iter(())
     if operations:
-        documents = written(parts, caller.tenant, operations, idempotency)
-    told = []
+        documents = iter(written(parts, caller.tenant, operations, idempotency))
+    told, counts = [], Counter[str]()
     for line in lines:
-        document = short(line.problem) if line.problem is not None else next(documents)
-        parts.metrics.writes.labels(document.get("code") or document.pop("outcome")).inc()
+        document = next(documents) if line.problem is None else refusal(line.problem)
+        counts[document.get("code") or document.pop("outcome")] += 1
         told.append(orjson.dumps({"line": line.number, **document}))
+    for outcome, count in counts.items():
+        parts.metrics.writes.labels(outcome).inc(count)
     return b"".join(line + b"\n" for line in told)
+
+
+def refusal(problem: Problem) -> dict[str, Any]:
+    """A problem in a line of answer: `line` is the body's; in a text there is `position`."""
+    document = problem.short()
+    document.pop("line", None)
+    document.pop("column", None)
+    return document
 
 
 def written(
@@ -119,17 +121,47 @@ def written(
     tenant: str,
     operations: Sequence[Operation],
     idempotency: Idempotency | None,
-) -> Iterator[dict[str, Any]]:
+) -> list[dict[str, Any]]:
     """Write operations and tell of each; what stops the whole chunk is told of each, too."""
     try:
-        parts.writes.take(tenant, len(operations))
-        refuse_beyond_quota(parts, tenant, sum(isinstance(one, Put) for one in operations))
-        result = parts.store.write(operations, idempotency)
-    except (StoreError, Problem) as error:
-        problem = of_store(error) if isinstance(error, StoreError) else error
-        return ({"id": id_of(one), **short(problem)} for one in operations)
-    parts.metrics.epoch.set(result.epoch)
-    return (told_outcome(outcome, result.epoch) for outcome in result.outcomes)
+        result = write(parts, tenant, operations, idempotency)
+    except WriteTooLarge as error:
+        if len(operations) == 1:
+            return [{"id": id_of(operations[0]), **of_store(error).short()}]
+        # Text may grow when it is stored in both forms. Halves have keys of their own.
+        half = len(operations) // 2
+        return [
+            *written(parts, tenant, operations[:half], keyed(idempotency, "a")),
+            *written(parts, tenant, operations[half:], keyed(idempotency, "b")),
+        ]
+    except StoreError as error:
+        told = of_store(error).short()
+        return [{"id": id_of(operation), **told} for operation in operations]
+    replayed = {"replayed": True} if result.replayed else {}
+    documents = []
+    for operation, outcome in zip(operations, result.outcomes, strict=True):
+        problem = problem_of(parts, operation, outcome)
+        if outcome.status is Status.EXISTS:
+            problem = already_exists(outcome.id)
+        if problem is None:
+            document = {
+                "status": STATUSES[outcome.status],
+                "id": outcome.id,
+                "revision": outcome.revision,
+                "epoch": result.epoch,
+                "outcome": outcome.status.value,
+            }
+        else:
+            document = {"id": outcome.id, **problem.short()}
+        documents.append(document | replayed)
+    return documents
+
+
+def keyed(idempotency: Idempotency | None, suffix: str) -> Idempotency | None:
+    """The key of a part of what a key stands for."""
+    if idempotency is None:
+        return None
+    return Idempotency(idempotency.tenant, idempotency.key + suffix, idempotency.fingerprint)
 
 
 def parse_line(tenant: str, number: int, text: bytes) -> Line:
@@ -144,8 +176,8 @@ def parse_line(tenant: str, number: int, text: bytes) -> Line:
         if kind == "delete":
             if form.keys() != {"id"} or not isinstance(form["id"], str):
                 raise Problem("invalid_subscription", 'a delete is {"op": "delete", "id": "…"}')
-            return Line(number, Delete(tenant, form["id"], expected))
-        return Line(number, Put(record_of(form, tenant, None), expected))
+            return Line(number, Delete(tenant, checked_name("id", form["id"]), expected))
+        return Line(number, Put(record_of(form, tenant, None, len(text)), expected))
     except Problem as problem:
         return Line(number, problem=problem)
 
@@ -161,40 +193,7 @@ def expectation(kind: object, if_match: object) -> int | Expected:
         )
     if if_match is None:
         return ABSENT if kind == "create" else ANY
-    if kind == "create" or type(if_match) is not int:
+    if kind == "create" or type(if_match) is not int or if_match < 1:
         detail = "if_match is a revision, for put and delete"
         raise Problem("invalid_subscription", detail, pointer="/if_match")
     return if_match
-
-
-def told_outcome(outcome: Outcome, epoch: int) -> dict[str, Any]:
-    """The answer to a line that reached the store."""
-    if outcome.accepted:
-        return {
-            "status": STATUSES[outcome.status],
-            "id": outcome.id,
-            "revision": outcome.revision,
-            "epoch": epoch,
-            "outcome": outcome.status.value,
-        }
-    problem = not_found(outcome.id)
-    if outcome.status is Status.EXISTS:
-        problem = Problem("already_exists", f"there is a subscription {outcome.id!r}")
-    if outcome.status is Status.CONFLICT:
-        detail = f"{outcome.id!r} is at revision {outcome.revision}"
-        problem = Problem("precondition_failed", detail)
-    return {"id": outcome.id, **short(problem)}
-
-
-def id_of(operation: Operation) -> str:
-    """The subscription that an operation is about."""
-    return operation.record.id if isinstance(operation, Put) else operation.id
-
-
-def short(problem: Problem) -> dict[str, Any]:
-    """A problem document without what its code already says."""
-    document = problem.document()
-    return {
-        "status": PROBLEMS[problem.code].status,
-        **{name: value for name, value in document.items() if name not in ("type", "title")},
-    }

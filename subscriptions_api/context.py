@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -14,10 +14,16 @@ from store.records import check_name
 from subscriptions_api.auth import Caller, KeyRing, Scope, key_of
 from subscriptions_api.errors import Problem
 from subscriptions_api.follower import Follower
-from subscriptions_api.limits import BODY_BYTES_MAX, RateLimit
+from subscriptions_api.limits import (
+    BODY_BYTES_MAX,
+    DISCARDED_BYTES_MAX,
+    IDEMPOTENCY_KEY_BYTES_MAX,
+    RateLimit,
+)
 from subscriptions_api.metrics import Metrics
 from subscriptions_api.publisher import Publisher
-from subscriptions_api.settings import ApiSettings
+from subscriptions_api.settings import ApiSettings, is_loopback
+from subscriptions_api.threads import Threads
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ class Context:
     writes: RateLimit
     events: RateLimit
     dry_runs: RateLimit
+    threads: Threads = field(default_factory=Threads)
 
 
 def context_of(request: Request) -> Context:
@@ -44,9 +51,15 @@ def context_of(request: Request) -> Context:
 
 def caller_of(request: Request) -> Caller:
     """Who asks, by the key that was sent."""
-    headers = request.headers
-    key = key_of(headers.get("authorization"), headers.get("x-api-key"))
-    return context_of(request).keys.caller(key)
+    headers, keys = request.headers, context_of(request).keys
+    if not keys.required and not is_loopback(request.url.hostname or ""):
+        # A page that resolves its own name to 127.0.0.1 is no caller from this machine.
+        raise Problem(
+            "forbidden",
+            "without API keys only requests to 127.0.0.1 or localhost are served",
+            "set HERALD_API_KEYS_FILE",
+        )
+    return keys.caller(key_of(headers.get("authorization"), headers.get("x-api-key")))
 
 
 def subscriber_of(request: Request) -> Caller:
@@ -64,13 +77,16 @@ def publisher_of(request: Request) -> Caller:
 
 
 async def body_of(request: Request) -> bytes:
-    """The whole body, read no further than the limit."""
+    """The whole body, of which no more than the limit is kept."""
     parts, size = [], 0
     async for part in request.stream():
-        parts.append(part)
         size += len(part)
-        if size > BODY_BYTES_MAX:
-            raise Problem("too_large", f"a body may have {BODY_BYTES_MAX:,} bytes")
+        if size <= BODY_BYTES_MAX:
+            parts.append(part)
+        elif size > DISCARDED_BYTES_MAX:
+            break
+    if size > BODY_BYTES_MAX:
+        raise Problem("too_large", f"a body may have {BODY_BYTES_MAX:,} bytes")
     return b"".join(parts)
 
 
@@ -91,8 +107,13 @@ def require_media_type(request: Request, *allowed: str) -> str:
     return found
 
 
-def idempotency_of(request: Request, caller: Caller, body: bytes) -> Idempotency | None:
-    """The client's key for this request, with a digest of what it asks."""
+def idempotency_of(
+    request: Request, caller: Caller, body: bytes, suffix: str = ""
+) -> Idempotency | None:
+    """The client's key for this request, with a digest of what it asks.
+
+    `suffix` tells parts of a request apart that are written one by one.
+    """
     key = request.headers.get("idempotency-key")
     if key is None:
         return None
@@ -100,8 +121,13 @@ def idempotency_of(request: Request, caller: Caller, body: bytes) -> Idempotency
         check_name("Idempotency-Key", key)
     except InvalidName as error:
         raise Problem("invalid_parameter", error.message) from None
+    if len(key.encode()) > IDEMPOTENCY_KEY_BYTES_MAX:
+        raise Problem(
+            "invalid_parameter", f"an Idempotency-Key may have {IDEMPOTENCY_KEY_BYTES_MAX} bytes"
+        )
     asked = f"{request.method} {request.url.path}\n".encode() + body
-    return Idempotency(caller.tenant, key, hashlib.blake2b(asked, digest_size=16).hexdigest())
+    digest = hashlib.blake2b(asked, digest_size=16).hexdigest()
+    return Idempotency(caller.tenant, key + suffix, digest)
 
 
 Parts = Annotated[Context, Depends(context_of)]

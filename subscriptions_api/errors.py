@@ -12,9 +12,9 @@ docs/language.md with the place: `position`, `line` and `column` in the text, `p
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
-from index.errors import EventError, FilterError
+from index.errors import EventError, FilterError, cut
 from store.errors import (
     IdempotencyMismatch,
     InvalidName,
@@ -28,6 +28,8 @@ from store.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
+DETAIL_LENGTH_MAX = 500
+"""What a problem may quote of what was sent."""
 
 
 class Kind(NamedTuple):
@@ -79,10 +81,15 @@ class Problem(Exception):
     def __init__(self, code: str, detail: str, hint: str = "", **members: Any) -> None:
         super().__init__(detail)
         self.code = code
-        self.detail = detail
+        self.detail = cut(detail, DETAIL_LENGTH_MAX)
         self.hint = hint
         self.members = {name: value for name, value in members.items() if value is not None}
         self.retry_after: float = RETRY_AFTER_S
+
+    def after(self, seconds: float) -> Self:
+        """The same, to be tried again after some seconds."""
+        self.retry_after = seconds
+        return self
 
     @property
     def status(self) -> int:
@@ -91,12 +98,14 @@ class Problem(Exception):
 
     def document(self) -> dict[str, Any]:
         """The problem document."""
-        kind = PROBLEMS[self.code]
+        title = PROBLEMS[self.code].title
+        return {"type": f"urn:herald:problem:{self.code}", "title": title, **self.short()}
+
+    def short(self) -> dict[str, Any]:
+        """The problem document without what its code already says."""
         hint = {"hint": self.hint} if self.hint else {}
         return {
-            "type": f"urn:herald:problem:{self.code}",
-            "title": kind.title,
-            "status": kind.status,
+            "status": self.status,
             "code": self.code,
             "detail": self.detail,
             **hint,
@@ -130,6 +139,8 @@ def of_filter(error: FilterError, pointer: str) -> Problem:
 
 def of_body(error: FilterError) -> Problem:
     """The problem of a body that the strict JSON decoder refuses."""
+    if error.code == "too_large":
+        return Problem("too_large", error.message)
     return Problem("invalid_json", str(error), reason=error.code, pointer=error.pointer)
 
 
@@ -152,7 +163,8 @@ STORE_CODES: tuple[tuple[type[StoreError], str], ...] = (
 
 def of_store(error: StoreError) -> Problem:
     """The problem of what the store says."""
+    maybe = True if isinstance(error, StoreUnavailable) and error.may_have_happened else None
     for kind, code in STORE_CODES:
         if isinstance(error, kind):
-            return Problem(code, error.message, error.hint)
+            return Problem(code, error.message, error.hint, may_have_happened=maybe)
     return Problem("internal", error.message, error.hint)

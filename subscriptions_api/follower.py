@@ -1,31 +1,40 @@
 """The API's own index, for dry runs: it follows the subscription log in a thread.
 
-Subscriptions of all tenants share it; an answer holds the caller's alone. A store that is away
-leaves the index at its last epoch, which every answer states.
+Subscriptions of all tenants share it; an answer holds the caller's alone. A dry run waits a moment
+for what was written before it. A store that is away leaves the index at its last epoch, which every
+answer states.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from index.base import MatchIndex
 from index.errors import FilterError
 from index.events import encode
+from index.instants import parse_instant
 from index.model import Instant, Subscription
 from index.registry import get
-from store.base import PutChange, SubscriptionStore
+from index.updatable import Updatable
+from store.base import LogEntry, PutChange, SubscriptionStore
 from store.errors import EpochWentBackError, LogGapError, StoreError
 from store.records import SubscriptionRecord
 from subscriptions_api.errors import Problem
-from subscriptions_api.schemas import filter_of_record
+from subscriptions_api.forms import filter_of_record
 
 SEPARATOR = "\0"
 """Between tenant and id in the index; no name can hold it."""
-BLOCK_MS = 500
+BLOCK_MS = 100
 RETRY_S = 1.0
-ENTRIES_PER_READ = 256
+ENTRIES_PER_READ = 8
+REST_RATIO = 1.0
+"""While more is waiting it rests as long as it worked: writers share the processor with it."""
+NEWEST_WAIT_S = 1.0
+"""How long a dry run waits for the newest epoch before it asks an older one."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +52,7 @@ class Follower:
     def __init__(self, store: SubscriptionStore, algorithm: str) -> None:
         self._store = store
         self._algorithm = get(algorithm)
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._stopping = threading.Event()
         self._index: MatchIndex | None = None
         self._epoch = 0
@@ -67,81 +76,111 @@ class Follower:
 
     def match(self, tenant: str, event: dict[str, object], now: Instant) -> DryRun:
         """Which of a tenant's subscriptions the event matches; Problem while the index loads."""
-        with self._lock:
+        newest = self._newest()
+        with self._changed:
+            self._changed.wait_for(lambda: self._epoch >= newest, NEWEST_WAIT_S)
             index = self._index
             if index is None:
                 raise Problem("index_loading", "the subscriptions are still being read")
-            matches = index.match(encode([event], index.vocabulary), now)
-            names = index.ids_of(matches.row.tolist())
+            rows = index.match(encode([event], index.vocabulary), now).row.tolist()
+            found = list(zip(index.ids_of(rows), index.attachments_of(rows), strict=True))
             epoch = self._epoch
         prefix = tenant + SEPARATOR
-        return DryRun(epoch, [name[len(prefix) :] for name in names if name.startswith(prefix)])
+        ids = [
+            name[len(prefix) :]
+            for name, expires in found
+            if name.startswith(prefix) and not has_expired(expires.decode() or None, now)
+        ]
+        return DryRun(epoch, ids)
 
     def filing_of(self, tenant: str, subscription_id: str) -> str:
         """Where the index keeps a subscription, in words; '' if it does not have it."""
-        with self._lock:
-            if self._index is None:
-                return ""
+        name = tenant + SEPARATOR + subscription_id
+        with self._changed:
             try:
-                return self._index.filing_of(tenant + SEPARATOR + subscription_id)
+                words = "" if self._index is None else self._index.filing_of(name)
             except KeyError:
                 return ""
+        return words.replace(repr(name), repr(subscription_id))
 
-    def catch_up(self) -> None:
-        """Load if nothing is loaded, then apply what the log has by now."""
-        if self._index is None:
-            self._load()
-        while self._apply(block_ms=0):
-            pass
+    def _newest(self) -> int:
+        try:
+            return self._store.newest_epoch()
+        except StoreError:
+            return 0
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
                 if self._index is None:
                     self._load()
-                self._apply(BLOCK_MS)
+                else:
+                    self._follow()
             except (LogGapError, EpochWentBackError) as error:
                 _log.warning("the index is loaded anew: %s", error)
                 self._index = None
             except StoreError as error:
                 _log.warning("dry runs stay at epoch %d: %s", self._epoch, error)
                 self._stopping.wait(RETRY_S)
+            except Exception:  # whatever half applied change it leaves must not be answered from
+                _log.exception("the index is loaded anew")
+                self._index = None
+                self._stopping.wait(RETRY_S)
 
     def _load(self) -> None:
         epoch, records = self._store.scan_all()
-        built = self._algorithm.build(
-            one for record in records if (one := subscription_of(record)) is not None
-        )
-        with self._lock:
+        built = self._algorithm.build(subscriptions_of(records))
+        built.match(
+            encode([{}], built.vocabulary), Instant(0, 0)
+        )  # compiles what answers will need
+        with self._changed:
             self._index, self._epoch, self._lineage = built, epoch, None
+            self._changed.notify_all()
 
-    def _apply(self, block_ms: int) -> bool:
+    def _follow(self) -> None:
         entries = self._store.read_since(
-            self._epoch, ENTRIES_PER_READ, block_ms, lineage=self._lineage
+            self._epoch, ENTRIES_PER_READ, BLOCK_MS, lineage=self._lineage
         )
-        with self._lock:
+        started = time.monotonic()
+        for entry in entries:
+            self._apply(entry)
+        if len(entries) == ENTRIES_PER_READ:
+            self._stopping.wait(REST_RATIO * (time.monotonic() - started))
+
+    def _apply(self, entry: LogEntry) -> None:
+        records = (one.record for one in entry.changes if isinstance(one, PutChange))
+        added = list(subscriptions_of(records))
+        with self._changed:
             index = self._index
             assert index is not None, "it was loaded before the log was read"
-            for entry in entries:
-                for change in entry.changes:
-                    subscription = (
-                        subscription_of(change.record) if isinstance(change, PutChange) else None
-                    )
-                    if subscription is None:
-                        index.remove(change.tenant + SEPARATOR + change.id)
-                    else:
-                        index.add(subscription)
-                self._epoch, self._lineage = entry.epoch, entry.lineage
-        return bool(entries)
+            names = {one.id for one in added}
+            for change in entry.changes:
+                name = change.tenant + SEPARATOR + change.id
+                if name not in names:
+                    index.remove(name)
+            if isinstance(index, Updatable) and added:
+                index.add_all(added)
+            else:
+                for subscription in added:
+                    index.add(subscription)
+            self._epoch, self._lineage = entry.epoch, entry.lineage
+            self._changed.notify_all()
 
 
-def subscription_of(record: SubscriptionRecord) -> Subscription | None:
-    """A record as the index takes it; None if it is disabled or cannot be read."""
-    if not record.enabled:
-        return None
-    try:
-        parsed = filter_of_record(record)
-    except FilterError as error:  # written by a later version: it must not match, nor stop others
-        _log.error("%s: subscription %s is left out: %s", record.tenant, record.id, error)
-        return None
-    return Subscription(record.tenant + SEPARATOR + record.id, parsed)
+def subscriptions_of(records: Iterable[SubscriptionRecord]) -> Iterable[Subscription]:
+    """Records as the index takes them, without those that are disabled or cannot be read."""
+    for record in records:
+        if not record.enabled:
+            continue
+        try:
+            parsed = filter_of_record(record)
+        except FilterError as error:  # a later version's: it must not match, nor stop others
+            _log.error("%s: subscription %s is left out: %s", record.tenant, record.id, error)
+            continue
+        name = record.tenant + SEPARATOR + record.id
+        yield Subscription(name, parsed, (record.expires_at or "").encode())
+
+
+def has_expired(expires_at: str | None, now: Instant) -> bool:
+    """Whether a subscription with this expiry matches nothing any more."""
+    return expires_at is not None and parse_instant(expires_at) <= now

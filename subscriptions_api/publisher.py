@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from subscriptions_api.errors import Problem
+from subscriptions_api.limits import BODY_BYTES_MAX
 
 POLL_S = 0.1
+RECORD_BYTES_MAX = 2 * BODY_BYTES_MAX
+"""Kafka's own limit shall decide, which the topic sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class _Waiting:
     addresses: list[Address | None]
     left: int
     done: threading.Event = field(default_factory=threading.Event)
-    failure: str = ""
+    failure: KafkaError | None = None
 
 
 class KafkaPublisher(Publisher):
@@ -84,7 +87,7 @@ class KafkaPublisher(Publisher):
                 "enable.idempotence": True,
                 "linger.ms": 2,
                 "delivery.timeout.ms": int(timeout_s * 1000),
-                "message.max.bytes": 2_000_000,
+                "message.max.bytes": RECORD_BYTES_MAX,
                 "log_level": 3,
             }
         )
@@ -107,12 +110,14 @@ class KafkaPublisher(Publisher):
                     headers=list(record.headers),
                     on_delivery=delivered,
                 )
-            except (BufferError, KafkaException) as error:
+            except BufferError as error:
                 raise _unavailable(str(error)) from None
+            except KafkaException as error:
+                raise _refused(error.args[0]) from None
         if not waiting.done.wait(self._timeout_s + 1):
             raise _unavailable(f"no acknowledgement within {self._timeout_s:g} s")
-        if waiting.failure:
-            raise _unavailable(waiting.failure)
+        if waiting.failure is not None:
+            raise _refused(waiting.failure)
         return [address for address in waiting.addresses if address is not None]
 
     def close(self) -> None:
@@ -125,7 +130,7 @@ class KafkaPublisher(Publisher):
         self, waiting: _Waiting, place: int, error: KafkaError | None, message: Message
     ) -> None:
         if error is not None:
-            waiting.failure = error.str()
+            waiting.failure = error
         else:
             partition, offset = message.partition(), message.offset()
             assert partition is not None and offset is not None, "a delivered record has a place"
@@ -137,6 +142,12 @@ class KafkaPublisher(Publisher):
     def _poll(self) -> None:
         while not self._stopping.is_set():
             self._producer.poll(POLL_S)
+
+
+def _refused(error: KafkaError) -> Problem:
+    if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        return Problem("too_large", "the event is larger than Kafka takes", reason="too_large")
+    return _unavailable(error.str())
 
 
 def _unavailable(reason: str) -> Problem:

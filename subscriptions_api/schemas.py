@@ -1,34 +1,28 @@
-"""What crosses HTTP: forms that are sent, documents that are answered, and the way between.
-
-Bodies are read by the strict decoder of `index.filter_json`, because a filter's numbers and
-duplicate keys must not be lost on the way; the models here then look at what it gives.
-"""
+"""What crosses HTTP, as OpenAPI shows it: forms that are sent and documents that are answered."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Self
-from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+import orjson
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from index.errors import FilterError
-from index.filter_json import loads_json, parse_json, to_json
-from index.instants import parse_instant
-from index.language import parse_text
-from index.model import Filter, Or
-from store.errors import InvalidName
-from store.records import Mode, SubscriptionRecord, check_name
-from subscriptions_api.errors import Problem, of_body, of_filter
+from store.records import Mode, SubscriptionRecord
 from subscriptions_api.limits import FILTERS_MAX, LABEL_BYTES_MAX, LABELS_MAX
 
 Label = Annotated[str, Field(max_length=LABEL_BYTES_MAX)]
+NDJSON = "application/x-ndjson"
 
 
 class SubscriptionForm(BaseModel):
     """A subscription as its author writes it: exactly one of expr, filter and filters."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"example": {"id": "late", "expr": "delay > 60 AND carrier = 'UA'"}},
+    )
 
     id: str | None = Field(default=None, description="Unique in the tenant; made if left out.")
     expr: str | None = Field(default=None, description="The filter as text.")
@@ -55,6 +49,8 @@ class SubscriptionForm(BaseModel):
                 "exactly one of expr, filter and filters is needed"
                 + (f", not {' and '.join(sorted(given))}" if given else "")
             )
+        if "filter" not in given and self.expr is None and self.filters is None:
+            raise ValueError(f"{given.pop()} may not be null")
         return self
 
 
@@ -63,92 +59,115 @@ class SubscriptionDocument(BaseModel):
 
     id: str
     tenant: str
-    expr: str | None = None
-    filters: list[Any]
+    expr: str | None = Field(default=None, description="The filter's text, if text was sent.")
+    filters: list[Any] = Field(description="Filters as JSON; any of them may match.")
     enabled: bool
     labels: dict[str, str]
     priority: int
     expiresat: str | None
     consumer_key: str | None
     mode: str
-    revision: int
-    epoch: int
+    revision: int = Field(description="Grows with every write; the ETag is it in quotes.")
+    epoch: int = Field(description="Version of all subscriptions since which it is like this.")
     created_at: str
     updated_at: str
 
 
-def load_object(body: bytes) -> dict[str, Any]:
-    """A body that must be a JSON object; Problem if it is not."""
-    try:
-        tree = loads_json(body)
-    except FilterError as error:
-        raise of_body(error) from None
-    if not isinstance(tree, dict):
-        raise Problem("invalid_json", "the body is JSON but no object")
-    return tree
+class SubscriptionPage(BaseModel):
+    """Part of a listing; only a missing next_page_token ends it."""
+
+    subscriptions: list[SubscriptionDocument]
+    next_page_token: str | None = None
 
 
-def record_of(tree: Mapping[str, Any], tenant: str, known_id: str | None) -> SubscriptionRecord:
-    """The record that a form describes; Problem with the place of what is refused.
+class FilterDescription(BaseModel):
+    """What a filter is to Herald."""
 
-    known_id is the id of the path, which a body may repeat but not change.
-    """
-    try:
-        form = SubscriptionForm.model_validate(tree)
-    except ValidationError as error:
-        raise _refusal(error) from None
-    subscription_id = form.id if known_id is None else known_id
-    if known_id is not None and form.id not in (None, known_id):
-        raise Problem(
-            "invalid_subscription",
-            f"the body has id {form.id!r}, the path {known_id!r}",
-            "leave id out of the body",
-            pointer="/id",
-        )
-    filters = [to_json(parsed) for parsed in filters_of(form)]
-    return SubscriptionRecord(
-        tenant=tenant,
-        id=_name("id", subscription_id or uuid4().hex),
-        filters=tuple(filters),
-        expr=form.expr,
-        enabled=form.enabled,
-        labels=form.labels,
-        priority=form.priority,
-        expires_at=_instant(form.expiresat),
-        consumer_key=None
-        if form.consumer_key is None
-        else _name("consumer_key", form.consumer_key),
-        mode=_mode(form.mode),
-    )
+    filter: Any = Field(description="Its tree.")
+    expr: str = Field(description="Its text.")
+    canonical: Any = Field(description="Its canonical form; equal ones mean the same.")
+    hash: str = Field(description="SHA-256 of the canonical form.")
+    predicates: int
+    cost: int = Field(description="Steps that one event costs at most.")
+    expected_share: float = Field(description="Share of events expected to match, by operators.")
 
 
-def filters_of(form: SubscriptionForm) -> list[Filter]:
-    """The filters of a form, parsed; Problem with pointer and position on the first refused."""
-    if form.expr is not None:
-        return [parse_expr(form.expr)]
-    trees = form.filters if form.filters is not None else [form.filter]
-    pointers = ["/filter"] if form.filters is None else [f"/filters/{n}" for n in range(len(trees))]
-    parsed = []
-    for tree, pointer in zip(trees, pointers, strict=True):
-        try:
-            parsed.append(parse_json(tree))
-        except FilterError as error:
-            raise of_filter(error, pointer) from None
-    return parsed
+class Validation(BaseModel):
+    """A subscription that would be accepted, and its filters."""
+
+    valid: bool
+    filters: list[FilterDescription]
 
 
-def parse_expr(text: str) -> Filter:
-    """A filter written as text."""
-    try:
-        return parse_text(text)
-    except FilterError as error:
-        raise of_filter(error, "/expr") from None
+class PublishedAddress(BaseModel):
+    """Where an event lies in Kafka."""
+
+    topic: str
+    partition: int
+    offset: int
 
 
-def filter_of_record(record: SubscriptionRecord) -> Filter:
-    """The one filter that a record amounts to."""
-    parsed = tuple(parse_json(tree) for tree in record.filters)
-    return parsed[0] if len(parsed) == 1 else Or(parsed)
+class Reason(BaseModel):
+    """A predicate that decides."""
+
+    text: str
+    truth: str = Field(description="TRUE, FALSE or UNKNOWN.")
+    event: str = Field(description="What the event has there.")
+
+
+class Verdict(BaseModel):
+    """Whether one subscription would be notified of the event, and why."""
+
+    id: str
+    revision: int
+    matches: bool
+    truth: str = Field(description="Of the filter: TRUE, FALSE or UNKNOWN.")
+    disabled: bool | None = None
+    expired: bool | None = None
+    because: list[Reason]
+    filed: str = Field(description="Where the index keeps it.")
+    now: str | None = Field(default=None, description="The instant that NOW() stood for.")
+
+
+class DryRunAnswer(BaseModel):
+    """Who would be notified of an event: the first hundred of them with reasons."""
+
+    now: str = Field(description="The instant that NOW() stood for.")
+    epoch: int = Field(description="Version of the subscriptions that was asked.")
+    count: int
+    matches: list[Verdict]
+
+
+class QueryEpoch(BaseModel):
+    """A streaming query and the epoch it matches at."""
+
+    name: str
+    epoch: int
+
+
+class EpochAnswer(BaseModel):
+    """The newest epoch and the one that is live everywhere."""
+
+    epoch: int
+    live: int | None = Field(description="Every running query has reached it; null: none runs.")
+    queries: list[QueryEpoch]
+
+
+class ServiceStatus(BaseModel):
+    """Whether the service can work, and what it waits for."""
+
+    status: str
+    waiting_for: str | None = None
+
+
+class JsonAnswer(Response):
+    """A JSON answer of plain values."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """Bytes of the body."""
+        return orjson.dumps(content)
 
 
 def document_of(record: SubscriptionRecord) -> dict[str, Any]:
@@ -171,80 +190,13 @@ def document_of(record: SubscriptionRecord) -> dict[str, Any]:
     }
 
 
-def form_of(record: SubscriptionRecord) -> dict[str, Any]:
-    """A record as its author could have sent it: what a merge patch is applied to."""
-    written = {"filters": list(record.filters)} if record.expr is None else {"expr": record.expr}
-    shown = document_of(record)
-    kept = ("enabled", "labels", "priority", "expiresat", "consumer_key", "mode")
-    return {**written, **{name: shown[name] for name in kept}}
-
-
-def merge_patch(form: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """RFC 7396; a new filter in any of its three forms takes the place of the old one."""
-    merged = dict(form)
-    if {"expr", "filter", "filters"} & patch.keys():
-        for name in ("expr", "filter", "filters"):
-            merged.pop(name, None)
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        elif name == "labels" and isinstance(value, dict):
-            labels = {**merged.get("labels", {}), **value}
-            merged["labels"] = {key: label for key, label in labels.items() if label is not None}
-        else:
-            merged[name] = value
-    return merged
-
-
 def etag(record: SubscriptionRecord) -> str:
     """The entity tag of a record: its revision, which never comes back."""
     return f'"{record.revision}"'
 
 
-def _refusal(error: ValidationError) -> Problem:
-    first = error.errors()[0]
-    pointer = "".join(f"/{part}" for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        allowed = ", ".join(SubscriptionForm.model_fields)
-        return Problem(
-            "invalid_subscription",
-            f"there is no member {first['loc'][-1]!r}",
-            f"the members are {allowed}",
-            pointer=pointer,
-        )
-    return Problem("invalid_subscription", first["msg"], pointer=pointer)
-
-
-def _name(member: str, value: str) -> str:
-    try:
-        return check_name(member, value)
-    except InvalidName as error:
-        raise Problem("invalid_subscription", error.message, pointer=f"/{member}") from None
-
-
-def _instant(text: str | None) -> str | None:
-    if text is not None:
-        try:
-            parse_instant(text)
-        except ValueError as error:
-            hint = "write it as in 2027-01-31T09:00:00Z"
-            raise Problem(
-                "invalid_subscription", f"expiresat: {error}", hint, pointer="/expiresat"
-            ) from None
-    return text
-
-
-def _mode(text: str) -> Mode:
-    try:
-        return Mode(text)
-    except ValueError:
-        modes = ", ".join(mode.value for mode in Mode)
-        raise Problem(
-            "invalid_subscription", f"there is no mode {text!r}", f"choose {modes}", pointer="/mode"
-        ) from None
-
-
-def form_schema(media_type: str) -> dict[str, Any]:
+def body_schema(*media_types: str, model: type[BaseModel] | None = None) -> dict[str, Any]:
     """How OpenAPI shows a body that is read by hand."""
-    schema = SubscriptionForm.model_json_schema()
-    return {"requestBody": {"required": True, "content": {media_type: {"schema": schema}}}}
+    schema = {} if model is None else model.model_json_schema()
+    content = {media_type: {"schema": schema} for media_type in media_types}
+    return {"requestBody": {"required": True, "content": content}}

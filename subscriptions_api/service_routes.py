@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from fastapi.responses import JSONResponse, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from store.base import Reader
 from store.errors import StoreError
 from subscriptions_api.context import AnyCaller, Context, Parts
 from subscriptions_api.errors import Problem
+from subscriptions_api.schemas import EpochAnswer, JsonAnswer, ServiceStatus
 
 router = APIRouter()
 
@@ -22,37 +25,37 @@ POLL_S = 0.005
 POLL_S_MAX = 0.05
 
 
-@router.get("/v1/store/epoch", tags=["store"])
-def epoch(
+@router.get("/v1/store/epoch", tags=["store"], response_model=EpochAnswer)
+async def epoch(
     parts: Parts,
     caller: AnyCaller,
     least: Annotated[int | None, Query(alias="min")] = None,
     timeout: float = 10.0,
-) -> dict[str, Any]:
+) -> JsonAnswer:
     """The newest epoch; with `min`, once that epoch is live in every running query.
 
     Live means: every event published from now on is matched at that epoch or a newer one.
     """
+    newest = await run_in_threadpool(parts.store.newest_epoch)
     if least is None:
-        return told(parts.store.newest_epoch(), queries(parts))
+        return JsonAnswer(told(newest, await run_in_threadpool(queries, parts)))
     if not 0 <= timeout <= parts.settings.barrier_timeout_s_max:
         limit = parts.settings.barrier_timeout_s_max
         raise Problem("invalid_parameter", f"timeout is 0 to {limit:g} seconds, not {timeout:g}")
-    newest = parts.store.newest_epoch()
     if least > newest:
         raise Problem("invalid_parameter", f"there is no epoch {least} yet, only {newest}")
     with parts.metrics.barrier_seconds.time():
-        return wait_live(parts, least, timeout)
+        return JsonAnswer(await wait_live(parts, least, timeout))
 
 
-def wait_live(parts: Context, least: int, timeout: float) -> dict[str, Any]:
+async def wait_live(parts: Context, least: int, timeout: float) -> dict[str, Any]:
     """Wait until every live query reports the epoch; Problem `epoch_timeout` if it takes longer."""
     deadline = time.monotonic() + timeout
     pause = POLL_S
-    while True:
-        live = queries(parts)
+    while True:  # in no thread of its own: many may wait, and long
+        live = await run_in_threadpool(queries, parts)
         if live and all(reader.epoch >= least for reader in live):
-            return told(parts.store.newest_epoch(), live)
+            return told(await run_in_threadpool(parts.store.newest_epoch), live)
         if time.monotonic() >= deadline:
             behind = [f"{one.name} is at {one.epoch}" for one in live if one.epoch < least]
             raise Problem(
@@ -61,7 +64,7 @@ def wait_live(parts: Context, least: int, timeout: float) -> dict[str, Any]:
                 + ("; ".join(behind) or "no query runs"),
                 "ask again with a longer timeout; if no query runs, start one",
             )
-        time.sleep(pause)
+        await asyncio.sleep(pause)
         pause = min(2 * pause, POLL_S_MAX)  # most epochs are live at once
 
 
@@ -81,22 +84,27 @@ def told(newest: int, live: list[Reader]) -> dict[str, Any]:
     }
 
 
-@router.get("/healthz", tags=["service"])
-def healthz() -> dict[str, str]:
+@router.get("/healthz", tags=["service"], response_model=ServiceStatus)
+async def healthz() -> JsonAnswer:
     """Whether the process answers at all."""
-    return {"status": "ok"}
+    return JsonAnswer({"status": "ok"})
 
 
-@router.get("/readyz", tags=["service"])
-def readyz(parts: Parts) -> Response:
+@router.get(
+    "/readyz",
+    tags=["service"],
+    response_model=ServiceStatus,
+    responses={503: {"model": ServiceStatus, "description": "Not yet"}},
+)
+def readyz(parts: Parts) -> JsonAnswer:
     """Whether requests can be served: the store answers and dry runs have their index."""
     try:
         parts.store.ping()
     except StoreError as error:
-        return JSONResponse({"status": "waiting", "for": error.message}, 503)
+        return JsonAnswer({"status": "waiting", "waiting_for": error.message}, 503)
     if not parts.follower.loaded:
-        return JSONResponse({"status": "waiting", "for": "the index of dry runs"}, 503)
-    return JSONResponse({"status": "ready"})
+        return JsonAnswer({"status": "waiting", "waiting_for": "the index of dry runs"}, 503)
+    return JsonAnswer({"status": "ready"})
 
 
 @router.get("/metrics", tags=["service"])

@@ -30,6 +30,10 @@ class ApiSettings(BaseSettings):
     events_topic: str = Field(
         default="events", description="Topic that POST /v1/events writes to; the first of a list."
     )
+    lift_data: bool = Field(
+        default=False,
+        description="Dry runs put a CloudEvent's data at the root; as the streaming query has it.",
+    )
     algorithm: str = Field(
         default="psthash", description="Index of dry runs, a name of index.registry."
     )
