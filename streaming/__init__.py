@@ -12,6 +12,7 @@ A batch passes, in this order:
     packing    worker -> driver   few large rows instead of many small ones
     sink       driver    one Kafka transaction: notifications, dead letters, source offsets
 
-Beside it, in the driver: `tail` follows the subscription log and keeps it in `changes` for the
-workers, `snapshots` is the process that builds snapshots, `ready` serves /readyz and /metrics.
+Beside it, in the driver: `topics` makes or refuses topics before the start, `tail` follows the
+subscription log and keeps it in `changes` for the workers, `snapshots` is the process that builds
+snapshots, `ready` serves /readyz and /metrics.
 """

@@ -30,16 +30,10 @@ from streaming.refresh import IndexOptions
 from streaming.settings import StreamingSettings
 from streaming.sink import Fenced, Sink, open_sink
 from streaming.snapshot_files import updatable
-from streaming.source import (
-    SourceError,
-    ensure_topics,
-    open_session,
-    read_events,
-    record_bytes_max,
-    refuse_lost_topics,
-)
+from streaming.source import SourceError, open_session, read_events
 from streaming.tail import SnapshotFailed, Tail
 from streaming.task import run_task
+from streaming.topics import TopicError, ensure_topics, record_bytes_max, refuse_lost_topics
 from streaming.warm import idle_partition, warm_partition
 
 CODE_STOPPED, CODE_FAILED, CODE_REFUSED, CODE_FENCED = 0, 1, 2, 3
@@ -69,7 +63,7 @@ class Job:
             serve(settings.metrics_host, settings.metrics_port, self._ready, self._metrics)
         try:
             return self._run()
-        except (SourceError, PinError, StoreError, TypeError, LookupError) as error:
+        except (SourceError, TopicError, PinError, StoreError, TypeError, LookupError) as error:
             _log.error("%s", error)
             return CODE_REFUSED
 
@@ -219,5 +213,6 @@ def main(settings: StreamingSettings) -> int:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    for talkative in ("py4j", "numba"):
+        logging.getLogger(talkative).setLevel(logging.WARNING)
     return Job(settings).run()

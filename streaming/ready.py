@@ -6,6 +6,7 @@ that the query runs. Until then /readyz answers 503 with the step that is being 
 
 from __future__ import annotations
 
+import logging
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -13,12 +14,24 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from streaming.metrics import Metrics
 
+_log = logging.getLogger(__name__)
+
 
 class Ready:
     """What the driver is waiting for; '' once it is ready."""
 
     def __init__(self) -> None:
-        self.waiting_for = "the start"
+        self._waiting_for = "the start"
+
+    @property
+    def waiting_for(self) -> str:
+        """What stands between now and the first event."""
+        return self._waiting_for
+
+    @waiting_for.setter
+    def waiting_for(self, step: str) -> None:
+        self._waiting_for = step
+        _log.info("%s", f"waiting for {step}" if step else "ready")
 
     @property
     def is_ready(self) -> bool:

@@ -24,7 +24,7 @@ from streaming.notify import HEADERS
 from streaming.packing import Output
 from streaming.pins import Offsets
 from streaming.settings import StreamingSettings
-from streaming.source import partitions_of, record_bytes_max, topic_partitions
+from streaming.topics import partitions_of, record_bytes_max, topic_partitions
 
 TIMEOUT_S = 30.0
 POLL_RECORDS = 10_000

@@ -54,17 +54,23 @@ def open_index(found: SnapshotFile, algorithm: type[MatchIndex]) -> tuple[Updata
     mark = f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ino}"
     checked = found.path.with_suffix(CHECKED_SUFFIX)
     is_checked = checked.exists() and checked.read_text(encoding="utf-8") == mark
+    index = kind.open(found.path, verify=not is_checked)
+    lineage = lineage_of(found)
+    if not is_checked:
+        checked.write_text(mark, encoding="utf-8")
+    return index, found.epoch, lineage
+
+
+def lineage_of(found: SnapshotFile) -> str:
+    """The lineage of a snapshot's epoch; SnapshotError when its header is damaged."""
+    meta = open_snapshot(found.path, verify=False)[0]
     try:
-        index = kind.open(found.path, verify=not is_checked)
-        meta = open_snapshot(found.path, verify=False)[0]
         lineage, version = str(meta["meta"]["lineage"]), int(meta["version"])
     except (KeyError, TypeError) as error:
         raise SnapshotError(found.path, "meta", f"{error} lacks") from error
     if version != found.epoch:
         raise SnapshotError(found.path, "meta", f"it is of epoch {version}")
-    if not is_checked:
-        checked.write_text(mark, encoding="utf-8")
-    return index, found.epoch, lineage
+    return lineage
 
 
 def save_index(folder: Path, index: Updatable, epoch: int, lineage: str) -> SnapshotFile:

@@ -22,12 +22,13 @@ from typing import NamedTuple
 
 import orjson
 
+from index.snapshot import SnapshotError
 from store.base import LogEntry, SubscriptionStore
 from store.errors import EpochWentBackError, LogGapError, StoreError
 from streaming.changes import ChangesWriter, files_of
 from streaming.metrics import Metrics
 from streaming.settings import StreamingSettings
-from streaming.snapshot_files import find_snapshots, remove
+from streaming.snapshot_files import find_snapshots, lineage_of, remove
 from streaming.snapshots import CODE_BUSY
 
 READ_ENTRIES = 1_000
@@ -112,12 +113,19 @@ class Tail:
 
     def _resume(self) -> ChangesWriter | None:
         """The files of a former driver, if they still lead anywhere."""
-        snapshots = find_snapshots(self._folder)
-        files = files_of(self._folder)
+        files, snapshots = files_of(self._folder), find_snapshots(self._folder)
         if not files:
             return None
-        leads = files[0][0] == 0 or any(files[0][0] <= found.epoch for found in snapshots)
-        return ChangesWriter.resume(self._folder) if leads else None
+        if files[0][0] > 0 and not any(files[0][0] <= found.epoch for found in snapshots):
+            return None
+        resumed = ChangesWriter.resume(self._folder)
+        if resumed is None and snapshots and snapshots[-1].epoch == files[-1][0]:
+            try:  # nothing has changed since the snapshot
+                newest = snapshots[-1]
+                return ChangesWriter(self._folder, newest.epoch, lineage_of(newest))
+            except (SnapshotError, OSError) as error:
+                _log.error("%s", error)
+        return resumed
 
     def _begin(self) -> ChangesWriter:
         """Nothing here yet: the whole log when that is short, else a snapshot."""

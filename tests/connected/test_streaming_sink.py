@@ -12,7 +12,7 @@ from deploy.stack import Stack
 from streaming.packing import DeadLetter, Output
 from streaming.settings import StreamingSettings
 from streaming.sink import Fenced, IdempotentSink, Sink, TransactionalSink, open_sink
-from streaming.source import SourceError, ensure_topics, refuse_lost_topics
+from streaming.topics import TopicError, ensure_topics, refuse_lost_topics
 from tests.connected.topics import Publisher, reading
 
 pytestmark = pytest.mark.connected
@@ -158,7 +158,7 @@ def test_at_least_once_writes_again_what_it_is_not_sure_of(settings: StreamingSe
 def test_a_topic_made_anew_is_refused_and_not_skipped(settings: StreamingSettings) -> None:
     publish(settings, 4)
     refuse_lost_topics(settings, end_of(settings, 0))
-    with pytest.raises(SourceError, match="made anew"):
+    with pytest.raises(TopicError, match="made anew"):
         refuse_lost_topics(settings, end_of(settings, 1_000))
 
 
@@ -166,5 +166,5 @@ def test_missing_topics_are_refused_when_they_may_not_be_made(bootstrap: str) ->
     wanted = StreamingSettings(
         kafka_bootstrap=bootstrap, events_topic="nowhere", create_topics=False
     )
-    with pytest.raises(SourceError, match=r"nowhere.*HERALD_CREATE_TOPICS"):
+    with pytest.raises(TopicError, match=r"nowhere.*HERALD_CREATE_TOPICS"):
         ensure_topics(wanted)

@@ -160,6 +160,18 @@ def test_a_restart_goes_on_with_the_files_even_when_the_store_is_away(world: Wor
     assert world.ids_at(second) == 2
 
 
+def test_a_restart_without_changes_goes_on_with_the_snapshot(world: World) -> None:
+    world.put("x", "y")
+    world.store.report_snapshot(1)
+    world.store.trim()
+    world.start().stop()
+    assert [found.epoch for found in find_snapshots(world.folder)] == [1]
+    before = find_snapshots(world.folder)[0].path.stat().st_ino
+    world.store.fail(StoreUnavailable("away"))
+    assert world.ids_at(world.start()) == 2
+    assert find_snapshots(world.folder)[0].path.stat().st_ino == before
+
+
 def test_a_store_that_goes_away_stops_nothing_and_raises_an_alarm(world: World) -> None:
     tail = world.start()
     world.put("x")
