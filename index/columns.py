@@ -51,12 +51,14 @@ class EventBatch(NamedTuple):
     value_number: NDArray[np.float64]  # [v] number; 0 or 1 for a boolean; 0 otherwise
     value_residual: NDArray[np.int16]  # [v] int64 minus its nearest double; 0 otherwise
     value_string: NDArray[np.int32]  # [v] number of the distinct string; -1 if not a string
-    string_start: NDArray[np.int64]  # [s+1] UTF-8 of string j is text[string_start[j]:string_start[j+1]]
+    string_start: NDArray[np.int64]  # [s+1] string j is text[string_start[j]:string_start[j+1]]
     text: NDArray[np.uint8]
     string_code: NDArray[np.int32]  # [s] code of the operand string that equals it, -1 if none does
     folded_start: NDArray[np.int64]  # [s+1] the same strings after simple case folding
     folded_text: NDArray[np.uint8]
-    folded_code: NDArray[np.int32]  # [s] code of the operand string that equals the folded one, or -1
+    folded_code: NDArray[
+        np.int32
+    ]  # [s] code of the operand string that equals the folded one, or -1
 
 
 class Matches(NamedTuple):

@@ -55,7 +55,7 @@ class Quantifier(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Instant:
-    """A point in time: seconds since 1970-01-01T00:00:00Z (negative before) and nanoseconds 0..999999999."""
+    """A point in time: seconds since 1970 in UTC (negative before) and nanoseconds 0..999999999."""
 
     seconds: int
     nanoseconds: int
@@ -83,8 +83,9 @@ class Constant:
 class Predicate:
     """A test of one attribute.
 
-    operand   eq ne lt le gt ge: a scalar. in notin: a tuple of scalars. between notbetween: (low, high).
-              prefix suffix contains: a tuple of strings, any of which may hold. like regex cidr: a string.
+    operand   eq ne lt le gt ge: a scalar. in notin: a tuple of scalars.
+              between notbetween: (low, high). like regex cidr: a string.
+              prefix suffix contains: a tuple of strings, any of which may hold.
               exists missing isnull: None.
     escape    like only: None for the default backslash, '' for no escape, else one code point.
     """
@@ -99,16 +100,22 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class And:
+    """Kleene's conjunction."""
+
     children: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
+    """Kleene's disjunction."""
+
     children: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
+    """Kleene's negation: UNKNOWN stays UNKNOWN."""
+
     child: Filter
 
 
@@ -121,13 +128,15 @@ class IsNotTrue:
 
 @dataclass(frozen=True, slots=True)
 class AtLeast:
+    """TRUE if `count` of the children are TRUE, FALSE if so many cannot be any more."""
+
     count: int
     children: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """Some element of the array at `path` satisfies `where`, whose paths are relative to the element."""
+    """Some element of the array at `path` satisfies `where`; its paths begin at the element."""
 
     path: Path
     where: Filter
@@ -137,7 +146,7 @@ Filter = Constant | Predicate | And | Or | Not | IsNotTrue | AtLeast | Element
 
 
 def children_of(node: Filter) -> tuple[Filter, ...]:
-    """The direct children of a node, empty for a leaf; an Element's inner filter counts as a child."""
+    """The direct children of a node, none for a leaf; an Element has its inner filter."""
     match node:
         case And(children) | Or(children) | AtLeast(_, children):
             return children
