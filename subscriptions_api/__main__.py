@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 
@@ -16,6 +17,9 @@ from subscriptions_api.publisher import KafkaPublisher
 from subscriptions_api.settings import load_settings
 
 STOP_S = 5
+COLLECTOR_THRESHOLD = 50_000
+"""A batch makes many small objects and no cycles: to look for some after every 700 costs a tenth
+of its time."""
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -34,6 +38,8 @@ def main() -> int:
     except (StoreError, KeysFileError, LookupError) as error:
         print(f"herald: {error}", file=sys.stderr)
         return 1
+    gc.freeze()
+    gc.set_threshold(COLLECTOR_THRESHOLD)
     uvicorn.run(
         app,
         host=settings.api_host,

@@ -33,6 +33,7 @@ from subscriptions_api.limits import RateLimit
 from subscriptions_api.metrics import Metrics
 from subscriptions_api.publisher import Publisher
 from subscriptions_api.settings import ApiSettings
+from subscriptions_api.threads import Threads
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +45,10 @@ ROUTED_CODES = {404: "no_route", 405: "method_not_allowed"}
 def create_app(settings: ApiSettings, store: SubscriptionStore, publisher: Publisher) -> FastAPI:
     """An application on a store and a publisher, which it closes at its end."""
     metrics = Metrics()
-    follower = Follower(store, settings.algorithm)
+    threads = Threads()
+    follower = Follower(
+        store, settings.algorithm, writing=lambda: threads.batches.borrowed_tokens > 0
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -71,6 +75,7 @@ def create_app(settings: ApiSettings, store: SubscriptionStore, publisher: Publi
         RateLimit("writes", settings.writes_per_s),
         RateLimit("events", settings.events_per_s),
         RateLimit("dry runs", settings.dry_runs_per_s),
+        threads,
     )
     for routes in (
         subscription_routes,

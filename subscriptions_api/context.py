@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -39,7 +39,7 @@ class Context:
     writes: RateLimit
     events: RateLimit
     dry_runs: RateLimit
-    threads: Threads = field(default_factory=Threads)
+    threads: Threads
 
 
 def context_of(request: Request) -> Context:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from index.base import MatchIndex
@@ -30,9 +30,10 @@ SEPARATOR = "\0"
 """Between tenant and id in the index; no name can hold it."""
 BLOCK_MS = 100
 RETRY_S = 1.0
-ENTRIES_PER_READ = 8
-REST_RATIO = 1.0
-"""While more is waiting it rests as long as it worked: writers share the processor with it."""
+ENTRIES_PER_READ = 4
+REST_RATIO = 6.0
+"""While batches are written it rests so many times as long as it works: both want the processor,
+and nobody waits for it, unless a dry run does."""
 NEWEST_WAIT_S = 1.0
 """How long a dry run waits for the newest epoch before it asks an older one."""
 
@@ -47,15 +48,22 @@ class DryRun(NamedTuple):
 
 
 class Follower:
-    """An index that is always nearly as new as the store."""
+    """An index that is nearly as new as the store.
 
-    def __init__(self, store: SubscriptionStore, algorithm: str) -> None:
+    writing   tells whether this process is busy with a batch.
+    """
+
+    def __init__(
+        self, store: SubscriptionStore, algorithm: str, writing: Callable[[], bool]
+    ) -> None:
         self._store = store
         self._algorithm = get(algorithm)
+        self._writing = writing
         self._changed = threading.Condition()
         self._stopping = threading.Event()
         self._index: MatchIndex | None = None
         self._epoch = 0
+        self._wanted = 0
         self._lineage: str | None = None
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
 
@@ -71,6 +79,8 @@ class Follower:
     def stop(self) -> None:
         """Follow no more."""
         self._stopping.set()
+        with self._changed:
+            self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -78,6 +88,8 @@ class Follower:
         """Which of a tenant's subscriptions the event matches; Problem while the index loads."""
         newest = self._newest()
         with self._changed:
+            self._wanted = newest
+            self._changed.notify_all()
             self._changed.wait_for(lambda: self._epoch >= newest, NEWEST_WAIT_S)
             index = self._index
             if index is None:
@@ -144,8 +156,13 @@ class Follower:
         started = time.monotonic()
         for entry in entries:
             self._apply(entry)
-        if len(entries) == ENTRIES_PER_READ:
-            self._stopping.wait(REST_RATIO * (time.monotonic() - started))
+        if entries and self._writing():
+            rest_s = REST_RATIO * (time.monotonic() - started)
+            with self._changed:
+                self._changed.wait_for(self._is_wanted, rest_s)
+
+    def _is_wanted(self) -> bool:
+        return self._wanted > self._epoch or self._stopping.is_set()
 
     def _apply(self, entry: LogEntry) -> None:
         records = (one.record for one in entry.changes if isinstance(one, PutChange))

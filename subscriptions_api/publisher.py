@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +14,11 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from subscriptions_api.errors import Problem
 from subscriptions_api.limits import BODY_BYTES_MAX
 
+_log = logging.getLogger(__name__)
+
 POLL_S = 0.1
+SILENT_S = 60.0
+"""After a warning about Kafka: its client has one for every attempt to connect."""
 RECORD_BYTES_MAX = 2 * BODY_BYTES_MAX
 """Kafka's own limit shall decide, which the topic sets."""
 
@@ -81,6 +87,7 @@ class KafkaPublisher(Publisher):
         self._topic = topic
         self._timeout_s = timeout_s
         self._stopping = threading.Event()
+        self._silent_until = 0.0
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -88,7 +95,8 @@ class KafkaPublisher(Publisher):
                 "linger.ms": 2,
                 "delivery.timeout.ms": int(timeout_s * 1000),
                 "message.max.bytes": RECORD_BYTES_MAX,
-                "log_level": 3,
+                "log_level": 0,  # it repeats itself; `_on_error` tells
+                "error_cb": self._on_error,
             }
         )
         self._poller = threading.Thread(target=self._poll, name="publisher", daemon=True)
@@ -138,6 +146,12 @@ class KafkaPublisher(Publisher):
         waiting.left -= 1
         if not waiting.left:
             waiting.done.set()
+
+    def _on_error(self, error: KafkaError) -> None:
+        now = time.monotonic()
+        if now >= self._silent_until:
+            self._silent_until = now + SILENT_S
+            _log.warning("Kafka: %s", error.str())
 
     def _poll(self) -> None:
         while not self._stopping.is_set():
