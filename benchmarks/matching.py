@@ -162,7 +162,7 @@ def _figures(contender: Contender, event_count: int) -> dict[str, object]:
     candidates = contender.candidates
     return {
         "build_s": round(contender.build_s, 4),
-        "bytes": contender.index.stats().get("byte_count"),
+        "bytes": _bytes(contender.index.stats()),
         "us_per_event": round(1e6 * statistics.median(contender.single_s) / singles, 3),
         "us_per_event_batch": round(
             1e6 * statistics.median(contender.batch_s) / max(1, event_count), 3
@@ -173,3 +173,9 @@ def _figures(contender: Contender, event_count: int) -> dict[str, object]:
         "insert_per_s": round(1 / contender.insert_s) if contender.insert_s else None,
         "delete_per_s": round(1 / contender.delete_s) if contender.delete_s else None,
     }
+
+
+def _bytes(stats: dict[str, int | float]) -> int | None:
+    """What an index tells of its memory, part by part; None if it tells nothing."""
+    parts = [int(value) for name, value in stats.items() if name.endswith("_bytes")]
+    return sum(parts) if parts else None
