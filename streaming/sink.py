@@ -30,6 +30,7 @@ TIMEOUT_S = 30.0
 POLL_RECORDS = 10_000
 """Records between two polls, which free what has been delivered."""
 QUEUE_RECORDS = 500_000
+DEAD_CODE = "_FATAL"
 FENCED_CODES = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 
 _log = logging.getLogger(__name__)
@@ -114,14 +115,24 @@ class Sink(ABC):
     def _attempt(self, outputs: list[Output], end: Offsets) -> None: ...
 
     def _discard(self, error: KafkaException, began: float) -> None:
-        self._producer = None
+        cause, self._producer = self._cause(error), None
         # A driver that slept over its own timeout is told the same as one that was replaced.
         slept = time.monotonic() - began > self._settings.transaction_timeout_ms / 1000
-        if error.args[0].name() in FENCED_CODES and not slept:
+        if cause in FENCED_CODES and not slept:
             raise Fenced(
                 f"another driver with HERALD_QUERY_NAME={self._settings.query_name} has taken "
                 "over; stop one of them, or give it another name and checkpoint."
             ) from error
+
+    def _cause(self, error: KafkaException) -> str:
+        """The name of an error. A dead producer tells in `produce` that it is dead, but not why."""
+        name = str(error.args[0].name())
+        if name == DEAD_CODE and self._producer is not None:
+            try:
+                self._producer.abort_transaction(TIMEOUT_S)
+            except KafkaException as told:
+                return str(told.args[0].name())
+        return name
 
     def _producer_options(self) -> dict[str, object]:
         return {

@@ -256,7 +256,7 @@ def test_a_driver_killed_again_and_again_loses_nothing(
         event = orjson.dumps({"k": delivery})
         with reading(environment["HERALD_KAFKA_BOOTSTRAP"], settings.notifications_topic) as out:
             stopping = publish_steadily(publisher, event)
-            for _ in range(KILLS if delivery == "exactly_once" else 2):
+            for _ in range(KILLS):
                 time.sleep(pauses.uniform(0.5, 4))
                 own.kill("driver")
                 own.restart("driver")

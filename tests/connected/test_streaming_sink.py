@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -113,6 +115,24 @@ def test_an_older_driver_is_fenced_and_does_not_try_again(settings: StreamingSet
         older.write([output_of(b"b")], end_of(settings, 2))
     newer.write([output_of(b"c")], end_of(settings, 2))
     assert visible(settings, 2) == [b"a", b"c"]
+
+
+def test_a_fence_that_is_noticed_between_two_records_is_told_as_one(
+    settings: StreamingSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = open_sink(settings)
+    newer = open_sink(settings)
+    enqueue = older._enqueue
+
+    def slowly(*record: Any) -> None:
+        time.sleep(0.05)
+        enqueue(*record)
+
+    monkeypatch.setattr(older, "_enqueue", slowly)
+    with pytest.raises(Fenced, match="HERALD_QUERY_NAME"):
+        older.write([output_of(*(b"%d" % n for n in range(200)))], end_of(settings, 2))
+    newer.write([output_of(b"c")], end_of(settings, 2))
+    assert visible(settings, 1) == [b"c"]
 
 
 @pytest.mark.parametrize("committed", [True, False])
