@@ -91,6 +91,11 @@ class StreamingSettings(BaseSettings):
         ge=1,
         description="Changed subscriptions since the last snapshot that make a new one worth it.",
     )
+    bulk_changes_per_s: int = Field(
+        default=1_500,
+        ge=1,
+        description="Above it, over five seconds, changes take effect by snapshots, in steps.",
+    )
     jars_dir: Path | None = Field(
         default=None, description="Folder with the jar files of Spark's Kafka connector."
     )

@@ -5,6 +5,7 @@ are pinned to. It reports to the store how far the query is, which the API's bar
 which keeps the log from being trimmed too early. It starts the snapshot process when enough has
 changed.
 
+    a bulk load             the head goes on in steps, from snapshot to snapshot (streaming.bulk)
     store away              the head stays, matching goes on; the alarm is `herald_store_up` = 0
     log trimmed past us     a new snapshot from the store, the head jumps to it
     the store lost epochs   all files are thrown away, a new snapshot; the head goes back with it
@@ -25,6 +26,7 @@ import orjson
 from index.snapshot import SnapshotError
 from store.base import LogEntry, SubscriptionStore
 from store.errors import EpochWentBackError, LogGapError, StoreError
+from streaming.bulk import BulkMeter
 from streaming.changes import ChangesWriter, files_of
 from streaming.metrics import Metrics
 from streaming.settings import StreamingSettings
@@ -76,6 +78,8 @@ class Tail:
         self._writer: ChangesWriter
         self._builder: subprocess.Popen[bytes] | None = None
         self._change_count = 0
+        self._meter = BulkMeter(settings.bulk_changes_per_s)
+        self._holding = False
         self._reported = (-1, 0.0)
         self.head = Head(0, "")
 
@@ -92,6 +96,7 @@ class Tail:
             _log.warning(
                 "the store is away, matching begins at epoch %d: %s", self.head.epoch, error
             )
+        self._publish()  # no batch waits yet that a bulk load could keep from its workers
         self._thread.start()
 
     def stop(self) -> None:
@@ -164,14 +169,23 @@ class Tail:
         )
         if entries:
             writer.append(entries)
-            self._change_count += sum(len(entry.changes) for entry in entries)
-            self._publish()
-            self._report()
+            count = sum(len(entry.changes) for entry in entries)
+            self._change_count += count
+            self._meter.add(count)
+            self._holding = self._holding or self._meter.is_bulk()
+            if not self._holding:
+                self._publish()
+                self._report()
         return entries
 
     def _publish(self) -> None:
-        self.head = Head(self._writer.epoch, self._writer.lineage)
-        self._metrics.epoch.set(self.head.epoch)
+        """Let batches be pinned to all that was read."""
+        self._holding = False
+        self._advance(Head(self._writer.epoch, self._writer.lineage))
+
+    def _advance(self, head: Head) -> None:
+        self.head = head
+        self._metrics.epoch.set(head.epoch)
 
     def _report(self) -> None:
         """Tell the store where the query is; at once when that changed, else now and then."""
@@ -214,10 +228,11 @@ class Tail:
     def _tend_builder(self) -> None:
         """Start the snapshot process when it is worth it, and take note when it has ended."""
         if self._builder is None:
-            if self._change_count >= self._settings.snapshot_changes_min:
+            ended = self._holding and not self._meter.is_bulk()
+            if ended or self._change_count >= self._settings.snapshot_changes_min:
                 self._change_count = 0
-                head = self.head
-                self._builder = self._spawn(["--epoch", str(head.epoch), "--lineage", head.lineage])
+                epoch, lineage = str(self._writer.epoch), self._writer.lineage
+                self._builder = self._spawn(["--epoch", epoch, "--lineage", lineage])
             return
         code = self._builder.poll()
         if code is None:
@@ -228,11 +243,16 @@ class Tail:
         elif code != CODE_BUSY:
             self._metrics.snapshot_failures.inc()
             _log.error("building a snapshot ended with code %d; the older one serves on", code)
+            self._publish()  # late is better than held for ever
 
     def _adopt_snapshot(self) -> None:
         """A newer snapshot is there: older changes are of no use any more."""
-        self._writer.rotate(self._oldest_needed())
         newest = find_snapshots(self._folder)[-1]
+        if self._holding:
+            self._advance(Head(newest.epoch, lineage_of(newest)))
+            if not self._meter.is_bulk() and self._change_count <= self._meter.limit:
+                self._publish()
+        self._writer.rotate(self._oldest_needed())
         self._metrics.snapshot_epoch.set(newest.epoch)
         self._metrics.snapshot_time.set(newest.path.stat().st_mtime)
         self._store.report_snapshot(newest.epoch)

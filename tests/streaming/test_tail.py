@@ -13,6 +13,7 @@ import pytest
 from store.base import Delete, Put
 from store.errors import StoreUnavailable
 from store.memory import MemoryStore
+from streaming import bulk
 from streaming.changes import ChangesReader, files_of
 from streaming.metrics import Metrics
 from streaming.refresh import IndexOptions, LiveIndex
@@ -170,6 +171,45 @@ def test_a_restart_without_changes_goes_on_with_the_snapshot(world: World) -> No
     world.store.fail(StoreUnavailable("away"))
     assert world.ids_at(world.start()) == 2
     assert find_snapshots(world.folder)[0].path.stat().st_ino == before
+
+
+def test_a_bulk_load_takes_effect_by_a_snapshot(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "WINDOW_S", 1.0)
+    tail = world.start(bulk_changes_per_s=10)
+    single = world.put("single")
+    wait_for(lambda: tail.head.epoch == single)
+    last = world.put(*(f"many-{number}" for number in range(50)))
+    time.sleep(0.5)
+    assert tail.head.epoch == single
+    assert [reader.epoch for reader in world.store.readers()] == [single]
+    wait_for(lambda: tail.head.epoch == last)
+    assert [found.epoch for found in find_snapshots(world.folder)] == [last]
+    assert world.ids_at(tail) == 51
+    after = world.put("after")
+    wait_for(lambda: tail.head.epoch == after)
+
+
+def test_a_bulk_load_is_not_held_when_no_snapshot_can_be_built(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "WINDOW_S", 1.0)
+    monkeypatch.setattr(Builder, "poll", lambda _: 1)
+    tail = world.start(bulk_changes_per_s=10)
+    last = world.put(*(f"many-{number}" for number in range(50)))
+    wait_for(lambda: tail.head.epoch == last)
+
+
+def test_the_meter_counts_the_last_seconds_only() -> None:
+    now = [100.0]
+    meter = bulk.BulkMeter(10, lambda: now[0])
+    meter.add(int(meter.limit))
+    assert not meter.is_bulk()
+    meter.add(1)
+    assert meter.is_bulk()
+    now[0] += bulk.WINDOW_S + 0.1
+    assert not meter.is_bulk()
 
 
 def test_a_store_that_goes_away_stops_nothing_and_raises_an_alarm(world: World) -> None:
