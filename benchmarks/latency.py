@@ -21,7 +21,6 @@ TICK_S = 0.005
 """The pacer publishes what is due this often; finer would only burn a core."""
 PROBE_EVERY = 20
 """One event in so many carries the attribute that freshness subscriptions ask for."""
-QUIET_S = 2.0
 NOTIFICATION_TIMEOUT_S = 20.0
 
 
@@ -91,7 +90,7 @@ def notification_latencies(
         pacer.start()
         time.sleep(duration_s)
         pacer.stop()
-        listener.wait_quiet(QUIET_S)
+        listener.wait_end()
     warm = int(per_s)  # the first second meets cold caches
     return [
         second - pacer.published_at[row]

@@ -15,7 +15,6 @@ LEAD_EVENTS = 60_000
 """How far the publisher may run ahead of the commits: a full pipe, yet no endless queue."""
 CHUNK_EVENTS = 500
 POLL_S = 0.1
-QUIET_S = 1.0
 STALL_S = 120.0
 
 
@@ -71,7 +70,7 @@ class Flow:
         self.publisher.flush()
         self._wait(len(payloads), watch)
         seconds = time.monotonic() - started
-        self._listener.wait_quiet(QUIET_S)
+        self._listener.wait_end()
         return seconds
 
     def _wait(self, least: int, watch: Callable[[int], None]) -> None:

@@ -14,6 +14,7 @@ import orjson
 from confluent_kafka import (
     OFFSET_INVALID,
     Consumer,
+    KafkaError,
     KafkaException,
     Message,
     Producer,
@@ -23,6 +24,7 @@ from confluent_kafka import (
 ADMIN_TIMEOUT_S = 20.0
 CONSUME_MESSAGES = 5_000
 CONSUME_TIMEOUT_S = 0.1
+END_TIMEOUT_S = 60.0
 QUEUE_MESSAGES = 200_000
 LINES_PER_REQUEST = 5_000
 REQUEST_TIMEOUT_S = 120.0
@@ -122,14 +124,16 @@ class Listener:
                 "group.id": f"herald-listener-{time.time_ns()}",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
+                "enable.partition.eof": True,
                 "fetch.wait.max.ms": 20,
                 "fetch.min.bytes": 1,
             }
         )
+        self._bootstrap, self._topic = bootstrap, topic
         self._receive = receive
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
-        self._last_record = time.monotonic()
+        self._ends: dict[int, int] = {}
         self._consumer.assign(
             [
                 TopicPartition(topic, partition, offset)
@@ -152,14 +156,23 @@ class Listener:
         self._thread.join()
         self._consumer.close()
 
-    def wait_quiet(self, seconds: float) -> None:
-        """Wait until nothing has come for so long; raises what stopped the listener."""
-        while time.monotonic() - self._last_record < seconds:
+    def wait_end(self) -> None:
+        """Wait until all that is in the topic now was heard; raises what stopped the listener.
+
+        A record may be there and not be readable yet: a transaction is committed in the partitions
+        of its offsets and of its records one after the other.
+        """
+        wanted = end_offsets(self._bootstrap, self._topic)
+        deadline = time.monotonic() + END_TIMEOUT_S
+        while any(self._ends.get(part, -1) < end for part, end in enumerate(wanted) if end):
             if self._failure is not None:
                 raise self._failure
-            time.sleep(0.05)
-        if self._failure is not None:
-            raise self._failure
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"{self._topic} ends at {wanted}, but was read to {self._ends} only: "
+                    "is a transaction still open?"
+                )
+            time.sleep(0.02)
 
     def _run(self) -> None:
         try:
@@ -167,8 +180,11 @@ class Listener:
                 messages = self._consumer.consume(CONSUME_MESSAGES, CONSUME_TIMEOUT_S)
                 good = [message for message in messages if message.error() is None]
                 if good:
-                    self._last_record = time.monotonic()
                     self._receive(good)
+                for message in messages:
+                    error = message.error()
+                    if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                        self._ends[message.partition() or 0] = message.offset() or 0
         except BaseException as failure:  # told to whoever waits
             self._failure = failure
 
@@ -218,8 +234,14 @@ class Registrar:
 
 
 def end_offsets(bootstrap: str, topic: str) -> list[int]:
-    """The offset after the last record of each partition."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "herald-offsets"})
+    """The offset after the last record of each partition, be it committed or not."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "herald-offsets",
+            "isolation.level": "read_uncommitted",
+        }
+    )
     try:
         partitions = consumer.list_topics(topic, timeout=ADMIN_TIMEOUT_S).topics[topic].partitions
         return [
