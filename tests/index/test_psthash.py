@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -111,6 +113,33 @@ def test_matches_are_those_of_scan(world: World) -> None:
     index = PSTHash.build(subscriptions(nodes))
     index.check()
     assert matched(index, events) == matched(Scan.build(subscriptions(nodes)), events)
+
+
+CHANGED_EXAMPLES = 2_000 if os.environ.get("CI") == "true" else 300
+
+
+@settings(max_examples=CHANGED_EXAMPLES)
+@given(crowds() | worlds, st.integers(0, 25), st.randoms(use_true_random=False))
+def test_adds_and_removes_in_between(world: World, built_count: int, order: Random) -> None:
+    nodes, events = world
+    given_all = subscriptions(nodes)
+    index, scan = PSTHash.build(given_all[:built_count]), Scan.build(given_all[:built_count])
+    changes = given_all[built_count:]
+    replaced = [Subscription(one.id, order.choice(nodes)) for one in given_all[:built_count:3]]
+    removed = [one.id for one in order.sample(given_all, len(given_all) // 2)]
+    steps: list[Subscription | str] = [*changes, *replaced, *removed]
+    order.shuffle(steps)
+    for number, step in enumerate(steps):
+        if isinstance(step, Subscription):
+            index.add(step)
+            scan.add(step)
+        else:
+            assert index.remove(step) == scan.remove(step)
+        if number % 16 == 8:
+            assert matched(index, events) == matched(scan, events)
+    assert matched(index, events) == matched(scan, events)
+    index.merge()
+    assert matched(index, events) == matched(scan, events)
 
 
 @given(worlds)
