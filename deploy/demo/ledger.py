@@ -16,17 +16,21 @@ RECENT = 5
 
 
 class Ledger:
-    """Counts notifications by subscription; a repeated id is a double.
+    """Keeps notifications as they come, and counts them by subscription once all have come.
+
+    Counting while events flow would take the processor from what is measured.
 
     sampled     flights whose subscriptions are kept one by one, for the oracle
+    doubled     notifications whose id came before
     """
 
     def __init__(self, sampled: Iterable[int]) -> None:
         self._flow: Flow | None = None
-        self._ids: set[bytes] = set()
+        self._messages: list[Message] = []
         self.by_subscription: Counter[str] = Counter()
         self.by_sampled_row: dict[int, list[str]] = {row: [] for row in sampled}
         self.doubled = 0
+        self.heard = 0
         self.latencies_s: list[float] = []
         self.recent: list[tuple[str, int]] = []
 
@@ -36,31 +40,36 @@ class Ledger:
 
     def receive(self, messages: Sequence[Message]) -> None:
         """Take in some notifications, in the order of their partition."""
-        now = time.time()
-        last = None
-        flow = self._flow
-        assert flow is not None, "the ledger has not been attached to a flow"
-        for message in messages:
+        self._messages.extend(messages)
+        self.heard += len(messages)
+        # The last one stands for all that came with it: they were read at the same moment.
+        last = self._read(messages[-1])
+        self.recent = [*self.recent, last][-RECENT:]
+        assert self._flow is not None, "_read has seen it"
+        self.latencies_s.append(time.time() - self._flow.published_at(last[1]))
+
+    def settle(self) -> None:
+        """Count everything that was heard."""
+        known = set[bytes]()
+        for message in self._messages:
             notification_id = _header(message, "ce_id")
-            if notification_id in self._ids:
+            if notification_id in known:
                 self.doubled += 1
                 continue
-            self._ids.add(notification_id)
-            told = orjson.loads(message.value() or b"")
-            subscription = told["subscription"]
-            row = flow.publisher.row(told["event"]["partition"], told["event"]["offset"])
+            known.add(notification_id)
+            subscription, row = self._read(message)
             self.by_subscription[subscription] += 1
             if row in self.by_sampled_row:
                 self.by_sampled_row[row].append(subscription)
-            last = (subscription, row)
-        # The last one stands for all that came with it: they were read at the same moment.
-        if last is not None:
-            self.recent = [*self.recent, last][-RECENT:]
-            self.latencies_s = [*self.latencies_s, now - flow.published_at(last[1])]
+        self._messages.clear()
 
-    def total(self) -> int:
-        """Different notifications."""
-        return len(self._ids)
+    def _read(self, message: Message) -> tuple[str, int]:
+        """Whom a notification is for, and the flight that it is about."""
+        assert self._flow is not None, "the ledger has not been attached to a flow"
+        told = orjson.loads(message.value() or b"")
+        event = told["event"]
+        row = self._flow.publisher.row(event["partition"], event["offset"])
+        return told["subscription"], row
 
 
 def _header(message: Message, name: str) -> bytes:

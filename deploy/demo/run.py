@@ -96,7 +96,11 @@ def fly(screen: Screen, script: Script, stack: Stack) -> Outcome:
         seconds = flow.run(script.payloads, watch)
     screen.end_flow()
     step.done()
-    outcome = Outcome(total, len(WRITTEN) + len(script.generated), ledger.total(), ledger.doubled)
+    step = screen.step("counting what was heard", 1)
+    ledger.settle()
+    step.done()
+    told = ledger.by_subscription.total()
+    outcome = Outcome(total, len(WRITTEN) + len(script.generated), told, ledger.doubled)
     outcome.events_per_s = total / seconds
     outcome.verdicts = _judge(screen, script, ledger)
     return outcome

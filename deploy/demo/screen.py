@@ -67,14 +67,14 @@ class Screen:
         """Show how far the events have come and what has been heard."""
         now = time.monotonic()
         self._history = [one for one in self._history if now - one[0] < RATE_WINDOW_S]
-        self._history.append((now, done, ledger.total()))
+        self._history.append((now, done, ledger.heard))
         began, done_then, heard_then = self._history[0]
         elapsed = max(now - began, 1e-9)
         table = Table(show_header=False, box=None, padding=(0, 2))
         table.add_row("events matched", f"{done:,} of {total:,}")
         table.add_row("events a second", f"{(done - done_then) / elapsed:,.0f}")
-        table.add_row("notifications", f"{ledger.total():,}")
-        table.add_row("notifications a second", f"{(ledger.total() - heard_then) / elapsed:,.0f}")
+        table.add_row("notifications", f"{ledger.heard:,}")
+        table.add_row("notifications a second", f"{(ledger.heard - heard_then) / elapsed:,.0f}")
         if ledger.latencies_s:
             recent = statistics.median(ledger.latencies_s[-LATENCIES_SHOWN:])
             table.add_row("publish to notification", f"{recent:.2f} s (median, under full load)")
