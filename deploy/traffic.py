@@ -21,6 +21,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from streaming.patience import patiently
+
 ADMIN_TIMEOUT_S = 20.0
 CONSUME_MESSAGES = 5_000
 CONSUME_TIMEOUT_S = 0.1
@@ -98,7 +100,9 @@ class Follower:
         """Events since `start` whose matches are committed."""
         asked = [TopicPartition(self._topic, number) for number in range(len(self._start))]
         try:
-            answers = self._consumer.committed(asked, timeout=ADMIN_TIMEOUT_S)
+            answers = patiently(
+                lambda: self._consumer.committed(asked, timeout=ADMIN_TIMEOUT_S), ADMIN_TIMEOUT_S
+            )
         except KafkaException as error:
             raise RuntimeError(f"the committed offsets cannot be read: {error}") from None
         return sum(

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 import orjson
+from confluent_kafka import KafkaException
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
@@ -65,6 +66,9 @@ class Job:
             return self._run()
         except (SourceError, TopicError, PinError, StoreError, TypeError, LookupError) as error:
             _log.error("%s", error)
+            return CODE_REFUSED
+        except KafkaException as error:
+            _log.error("Kafka at %s: %s", settings.kafka_bootstrap, error.args[0].str())
             return CODE_REFUSED
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:

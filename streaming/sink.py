@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from streaming.notify import HEADERS
 from streaming.packing import Output
+from streaming.patience import patiently
 from streaming.pins import Offsets
 from streaming.settings import StreamingSettings
 from streaming.topics import partitions_of, record_bytes_max, topic_partitions
@@ -153,10 +154,16 @@ class Sink(ABC):
         wanted = topic_partitions(
             {topic: dict.fromkeys(range(count), 0) for topic, count in counts.items()}
         )
+
+        def ask() -> list[Any]:
+            answers = list(self._consumer.committed(wanted, timeout=TIMEOUT_S))
+            for found in answers:
+                if found.error is not None:
+                    raise KafkaException(found.error)
+            return answers
+
         offsets: Offsets = {}
-        for found in self._consumer.committed(wanted, timeout=TIMEOUT_S):
-            if found.error is not None:
-                raise KafkaException(found.error)
+        for found in patiently(ask, TIMEOUT_S):
             if found.offset >= 0:
                 offsets.setdefault(found.topic, {})[found.partition] = found.offset
         return offsets
