@@ -79,19 +79,27 @@ class Heard:
 
 
 def notification_latencies(
-    environment: Mapping[str, str], payloads: Sequence[bytes], per_s: float, duration_s: float
+    environment: Mapping[str, str],
+    payloads: Sequence[bytes],
+    per_s: float,
+    duration_s: float,
+    warm_s: float,
 ) -> list[float]:
-    """Seconds from handing an event to the client to reading its notification, one each."""
+    """Seconds from handing an event to the client to reading its notification, one each.
+
+    Events of the first `warm_s` seconds are published, too, and left out: a JVM that has just
+    started compiles its code in competition with what it runs.
+    """
     bootstrap = environment["HERALD_KAFKA_BOOTSTRAP"]
     publisher = Publisher(bootstrap, environment["HERALD_EVENTS_TOPIC"])
     heard = Heard(publisher)
     pacer = Pacer(publisher, payloads, per_s)
     with Listener(bootstrap, environment["HERALD_NOTIFICATIONS_TOPIC"], heard.receive) as listener:
         pacer.start()
-        time.sleep(duration_s)
+        time.sleep(warm_s + duration_s)
         pacer.stop()
         listener.wait_end()
-    warm = int(per_s)  # the first second meets cold caches
+    warm = int(warm_s * per_s)
     return [
         second - pacer.published_at[row]
         for second, row in zip(heard.seconds, heard.rows, strict=True)

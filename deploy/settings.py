@@ -37,10 +37,11 @@ class StackSettings(BaseSettings):
         description="Name of the streaming query; two stacks on one broker need two.",
     )
     topic_partitions: int = Field(
-        default=4,
+        default=2,
         ge=1,
         le=1000,
-        description="Partitions of the events and notifications topics when made.",
+        description="Partitions of the events and notifications topics when made; "
+        "more than the query has workers makes each batch wait for a second round of tasks.",
     )
 
     def topics(self) -> dict[str, int]:

@@ -176,6 +176,7 @@ class Stack:
             "HERALD_STATE_DIR": str(self.state_dir),
             "HERALD_CHECKPOINT_DIR": str(self.state_dir / "checkpoint"),
             "HERALD_SNAPSHOT_DIR": str(self.state_dir / "snapshots"),
+            "HERALD_SCRATCH_DIR": str(self.state_dir / "scratch"),
             "HERALD_LOG_DIR": str(self.state_dir / "logs"),
             "HERALD_EVENTS_TOPIC": self.settings.events_topic,
             "HERALD_NOTIFICATIONS_TOPIC": self.settings.notifications_topic,

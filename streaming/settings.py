@@ -96,6 +96,10 @@ class StreamingSettings(BaseSettings):
         ge=1,
         description="Above it, over five seconds, changes take effect by snapshots, in steps.",
     )
+    scratch_dir: Path = Field(
+        default=Path(".herald/scratch"),
+        description="Temporary files of Spark and its JVM; a local file system.",
+    )
     jars_dir: Path | None = Field(
         default=None, description="Folder with the jar files of Spark's Kafka connector."
     )

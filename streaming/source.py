@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streaming.decode import COLUMNS
 from streaming.pins import Offsets
+from streaming.scratch import open_scratch
 from streaming.settings import StreamingSettings
 from streaming.topics import partitions_of
 
@@ -35,8 +36,9 @@ def open_session(settings: StreamingSettings) -> SparkSession:
     paths = os.environ.get("PYTHONPATH", "")
     if repository not in paths.split(os.pathsep):
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [repository, paths]))
+    scratch = open_scratch(settings.scratch_dir)
     builder = SparkSession.builder.master(retrying(settings.master)).appName(settings.query_name)
-    for name, value in session_options(settings).items():
+    for name, value in session_options(settings, scratch).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -47,9 +49,14 @@ def retrying(master: str) -> str:
     return f"local[{found[1]},{TASK_ATTEMPTS}]" if found else master
 
 
-def session_options(settings: StreamingSettings) -> dict[str, str]:
+def session_options(settings: StreamingSettings, scratch: Path) -> dict[str, str]:
     """Spark's configuration, with the reason where it is not plain."""
-    log_options = write_log_options(settings)
+    java_options = [
+        f'"-Dlog4j2.configurationFile={write_log_options(settings)}"',
+        f'"-Djava.io.tmpdir={scratch}"',
+        # Hadoop starts a shell for each checkpoint file's permissions; this is its quickest way.
+        "-Djdk.lang.Process.launchMechanism=VFORK",
+    ]
     options = {
         "spark.driver.memory": settings.driver_memory,
         "spark.executor.memory": settings.executor_memory,
@@ -57,7 +64,8 @@ def session_options(settings: StreamingSettings) -> dict[str, str]:
         "spark.driver.maxResultSize": "0",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_options}",
+        "spark.driver.extraJavaOptions": " ".join(java_options),
+        "spark.local.dir": str(scratch),
         "spark.ui.enabled": str(settings.spark_ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -133,6 +141,8 @@ def read_events(
             "includeHeaders": "true",
             "failOnDataLoss": "true",
             "kafka.isolation.level": "read_committed",
+            # After each poll Spark asks the broker twice for the ends of the partition.
+            "kafka.max.poll.records": str(settings.arrow_rows_max),
             # Herald's own group is for its committed offsets; Spark must not join it.
             "groupIdPrefix": f"{settings.query_name}-source",
         }
