@@ -179,6 +179,20 @@ def leaf_costs(
     return LeafCosts(position, np.where(np.isnan(known), cost, known), key_count, presence)
 
 
+def leaf_shares(
+    predicates: PredicateColumns,
+    leaves: NDArray[np.int32],
+    attribute_count: int,
+    shares: Shares,
+) -> NDArray[np.float64]:
+    """The share of events in which the predicate of each leaf is expected to be TRUE."""
+    used, place = np.unique(leaves >> POLARITY_BITS, return_inverse=True)
+    used = used.astype(np.int64)
+    spaces, covers = divide(predicates, used, attribute_count)
+    costs = leaf_costs(predicates, used, spaces, covers, attribute_count, shares)
+    return costs.cost[place]
+
+
 def _value_counts(
     predicates: PredicateColumns, used: NDArray[np.int64], attribute_count: int
 ) -> NDArray[np.int64]:

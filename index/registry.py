@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from index.algorithms.counting import Counting
+from index.algorithms.propagation import PrefetchedPropagation, Propagation
 from index.algorithms.psthash import PSTHash
 from index.algorithms.scan import Scan
 from index.base import MatchIndex
@@ -9,6 +11,9 @@ from index.base import MatchIndex
 ALGORITHMS: dict[str, type[MatchIndex]] = {
     Scan.name: Scan,
     PSTHash.name: PSTHash,
+    Counting.name: Counting,
+    Propagation.name: Propagation,
+    PrefetchedPropagation.name: PrefetchedPropagation,
 }
 
 DEFAULT = PSTHash.name

@@ -6,7 +6,7 @@ A segment knows some rows of a store by their programs, and nothing of ids, vers
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -52,3 +52,20 @@ class Segment(ABC):
     @abstractmethod
     def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
         """Where a row is kept, in words."""
+
+
+def collect_hits(step: Callable[[Hits, int], tuple[int, int]], event_count: int, room: int) -> Hits:
+    """The hits of all events, in an array that grows when an event's may not fit.
+
+    step    matches from an event on; returns (event count, 0), or the event it could not begin for
+            want of room, and how many more hits must fit before it is tried again.
+    room    hits that fit at first
+    """
+    hits = Hits(np.zeros(event_count + 1, np.int64), np.empty(room, np.int64))
+    event, missing = step(hits, 0)
+    while event < event_count:
+        hit = np.empty(2 * (hits.hit.size + missing), np.int64)
+        hit[: hits.start[event]] = hits.hit[: hits.start[event]]
+        hits = hits._replace(hit=hit)
+        event, missing = step(hits, event)
+    return hits._replace(hit=hits.hit[: hits.start[-1]])

@@ -44,9 +44,10 @@ from numpy.typing import NDArray
 from index.access import Access, Shares, choose_access, words_of_leaf
 from index.columns import EventBatch
 from index.kernels.cover import SINGLE_KEYS_MAX, Elements
-from index.kernels.filing import Dimensions, count_keys, list_keys, new_parts
-from index.kernels.keys import fill_table, first_lost_key, set_bits
-from index.kernels.probe import COUNTS, Compiled, Hits, KeyColumns, Memory, match_events
+from index.kernels.event_parts import COUNTS, KeyColumns, Memory
+from index.kernels.filing import new_parts
+from index.kernels.keys import first_lost_key
+from index.kernels.probe import Compiled, Hits, match_events
 from index.kernels.signature import (
     SIGNATURE_WORDS,
     SIGNED_LEAVES,
@@ -54,23 +55,14 @@ from index.kernels.signature import (
     sign_rows,
 )
 from index.kernels.verify import new_scratch
-from index.program import POLARITY_BITS
-from index.segment import Segment
-from index.spaces import FACET_BITS, SpaceColumns
+from index.key_filing import file_elements, keys_from_arrays, keys_to_arrays
+from index.segment import Segment, collect_hits
+from index.spaces import FACET_BITS
 from index.updatable import Updatable
 from index.vocabulary import Vocabulary
 
-FILTER_BITS_PER_KEY = 16
-"""Bits of a filter for each entry: then one absent key in about 16 is looked for in vain."""
-FILTER_WORDS_MIN = 64
-FILTER_WORDS_MAX = 1 << 21
-"""16 MB: larger filters are slower than the misses they save."""
 HITS_PER_EVENT = 8
 """Room for hits at first; it grows when the first events need more."""
-
-_SPACES = SpaceColumns._fields
-_DIMENSIONS = Dimensions._fields
-_ELEMENTS = Elements._fields
 
 
 class KeyTable(Segment):
@@ -91,25 +83,8 @@ class KeyTable(Segment):
     ) -> Self:
         """Choose access covers, list their keys, and sort the rows by them."""
         access = choose_access(*compiled, rows, attribute_count, shares)
-        dimensions, keys, key_rows = _list_keys(compiled, access, attribute_count)
-        order = np.argsort(keys)
-        keys, key_rows = keys[order], key_rows[order]
-        is_new = np.ones(keys.size, np.bool_)
-        is_new[1:] = keys[1:] != keys[:-1]
-        distinct = keys[is_new]
-        table = np.zeros((_power_of_two(distinct.size * 5 // 4 + 1), 2), np.uint64)
-        kept, _ = fill_table(table, keys, key_rows)
-        key_filter = _new_filter(distinct.size)
-        set_bits(key_filter, distinct)
-        columns = KeyColumns(
-            access.spaces,
-            dimensions,
-            key_filter,
-            table,
-            key_rows[:kept].copy(),
-            access.residue,
-            _signatures(compiled, access, rows, attribute_count),
-        )
+        signed = _signatures(compiled, access, rows, attribute_count)
+        columns = file_elements(compiled, access, attribute_count, signed)
         return cls(columns, access.elements)
 
     def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
@@ -129,44 +104,24 @@ class KeyTable(Segment):
             np.zeros(COUNTS, np.int64),
         )
         event_count = batch.entry_start.size - 1
-        capacity = HITS_PER_EVENT * event_count + keys.residue.size
-        hits = Hits(np.zeros(event_count + 1, np.int64), np.empty(capacity, np.int64))
-        event, missing = match_events(keys, compiled, batch, memory, hits, 0)
-        while event < event_count:
-            hit = np.empty(2 * (hits.hit.size + missing), np.int64)
-            hit[: hits.start[event]] = hits.hit[: hits.start[event]]
-            hits = hits._replace(hit=hit)
-            event, missing = match_events(keys, compiled, batch, memory, hits, event)
+        hits = collect_hits(
+            lambda room, event: match_events(keys, compiled, batch, memory, room, event),
+            event_count,
+            HITS_PER_EVENT * event_count + keys.residue.size,
+        )
         self._counts += memory.counts
-        return hits._replace(hit=hits.hit[: hits.start[-1]])
+        return hits
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All columns under their own names."""
-        keys = self._keys
-        return {
-            **keys.spaces._asdict(),
-            **keys.dimensions._asdict(),
-            **{f"signed_{name}": part for name, part in keys.signed._asdict().items()},
-            "key_filter": keys.key_filter,
-            "table": keys.table,
-            "bucket_row": keys.bucket_row,
-            "residue": keys.residue,
-            **{f"element_{name}": part for name, part in self._elements._asdict().items()},
-        }
+        elements = {f"element_{name}": part for name, part in self._elements._asdict().items()}
+        return {**keys_to_arrays(self._keys), **elements}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The table that `to_arrays` wrote."""
-        keys = KeyColumns(
-            SpaceColumns(*(arrays[name] for name in _SPACES)),
-            Dimensions(*(arrays[name] for name in _DIMENSIONS)),
-            arrays["key_filter"],
-            arrays["table"],
-            arrays["bucket_row"],
-            arrays["residue"],
-            Signed(*(arrays[f"signed_{name}"] for name in Signed._fields)),
-        )
-        return cls(keys, Elements(*(arrays[f"element_{name}"] for name in _ELEMENTS)))
+        elements = Elements(*(arrays[f"element_{name}"] for name in Elements._fields))
+        return cls(keys_from_arrays(arrays), elements)
 
     def stats(self) -> dict[str, int]:
         """Sizes of the parts, and what `match` has counted so far."""
@@ -237,37 +192,6 @@ class PSTHash(Updatable):
     segment_type = KeyTable
 
 
-def _list_keys(
-    compiled: Compiled, access: Access, attribute_count: int
-) -> tuple[Dimensions, NDArray[np.uint64], NDArray[np.int32]]:
-    """Every key with its row, and the dimensions they are made of."""
-    predicates, elements = compiled.predicates, access.elements
-    memory = new_parts(SINGLE_KEYS_MAX), new_parts(SINGLE_KEYS_MAX)
-    filed = predicates, access.costs, access.covers, elements, memory
-    count = count_keys(*filed)
-    attribute = predicates.record["attribute"]
-    paired = elements.second >= 0
-    pairs = attribute[elements.first[paired] >> POLARITY_BITS].astype(np.int64)
-    pairs = pairs * attribute_count + attribute[elements.second[paired] >> POLARITY_BITS]
-    dimensions = Dimensions(
-        np.zeros(attribute_count, np.uint8),
-        np.zeros(attribute_count, np.uint8),
-        _new_filter(4 * np.unique(pairs).size),
-        _new_filter(_part_count(access)),
-    )
-    listed = np.empty(count, np.uint64), np.empty(count, np.int32)
-    list_keys(*filed, dimensions, listed)
-    return dimensions, *listed
-
-
-def _part_count(access: Access) -> int:
-    """At most so many distinct spaces are parts of keys."""
-    elements, costs = access.elements, access.costs
-    leaves = np.unique(np.concatenate((elements.first, elements.second)))
-    numbers = np.unique(leaves[leaves >= 0] >> POLARITY_BITS)
-    return int(np.minimum(costs.key_count[costs.position[numbers]], SINGLE_KEYS_MAX).sum())
-
-
 def _signatures(
     compiled: Compiled, access: Access, rows: NDArray[np.int32], attribute_count: int
 ) -> Signed:
@@ -295,12 +219,3 @@ def _new_event_mask(signed: Signed) -> NDArray[np.uint64]:
     event_mask = np.zeros(int(signed.slot_of.max(initial=0)) + 1, np.uint64)
     event_mask[0] = ~np.uint64(0)
     return event_mask
-
-
-def _new_filter(entry_count: int) -> NDArray[np.uint64]:
-    words = _power_of_two(entry_count * FILTER_BITS_PER_KEY // 64)
-    return np.zeros(min(max(words, FILTER_WORDS_MIN), FILTER_WORDS_MAX), np.uint64)
-
-
-def _power_of_two(least: int) -> int:
-    return 1 << max(least - 1, 1).bit_length()
