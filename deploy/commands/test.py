@@ -12,7 +12,12 @@ from deploy.environment import REPOSITORY, child_environment, find_java
 help = "run the tests: those without services, then those with a real broker, store and Spark"
 passes_rest_on = True
 
-PARTS = {"unit": "not connected", "connected": "connected"}
+PARTS = {
+    # A worker a core; one that has nothing left takes over half of what another still has.
+    "unit": ["-m", "not connected", "-n", "auto", "--dist", "worksteal"],
+    # One after the other: each of these fills the machine with its own services.
+    "connected": ["-m", "connected"],
+}
 NOTHING_COLLECTED = 5
 """pytest's exit code when no test fits; with -k that is usual for one of the two parts."""
 
@@ -47,7 +52,7 @@ def run_parts(parts: Sequence[str], rest: Sequence[str]) -> int:
     return 0 if 0 in codes else NOTHING_COLLECTED
 
 
-def run_pytest(markers: str, rest: Sequence[str]) -> int:
-    """Run pytest once over the tests with these markers, its output as it comes."""
-    command = [sys.executable, "-P", "-m", "pytest", "-m", markers, *rest]
+def run_pytest(selection: Sequence[str], rest: Sequence[str]) -> int:
+    """Run pytest once over the selected tests, its output as it comes."""
+    command = [sys.executable, "-P", "-m", "pytest", *selection, *rest]
     return subprocess.run(command, cwd=REPOSITORY, env=child_environment()).returncode
