@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from itertools import combinations, combinations_with_replacement
-from pathlib import Path
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,8 +18,6 @@ from index.language import parse_text
 from index.model import And, AtLeast, Filter, Not, Operator, Or, Predicate, Subscription
 from index.statistics import EventStatistics
 from tests.strategies import NOW, events_near, filters, predicates
-
-GOLDEN = Path(__file__).parent.parent / "golden" / "psthash.json"
 
 World = tuple[list[Filter], list[dict[str, Any]]]
 
@@ -159,17 +154,3 @@ def test_statistics_change_no_match(world: World) -> None:
     index = PSTHash.build(subscriptions(nodes), statistics)
     index.check()
     assert matched(index, events) == matched(Scan.build(subscriptions(nodes)), events)
-
-
-@pytest.mark.parametrize("case", json.loads(GOLDEN.read_text()), ids=lambda case: case["name"])
-def test_golden(case: dict[str, Any]) -> None:
-    index = PSTHash.build(
-        [Subscription(name, parse_text(text)) for name, text in case["subscriptions"].items()]
-    )
-    index.check()
-    filed = {name: index.filing_of(name) for name in case["subscriptions"]}
-    assert filed == case["filed"]
-    for asked in case["events"]:
-        before = index.stats()["candidate_count"]
-        assert matched(index, [asked["event"]]) == [asked["matches"]]
-        assert index.stats()["candidate_count"] - before == asked["candidate_count"]
