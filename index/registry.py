@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from index.algorithms.counting import Counting
+from index.algorithms.opindex import OpIndex
 from index.algorithms.propagation import PrefetchedPropagation, Propagation
 from index.algorithms.psthash import PSTHash
 from index.algorithms.scan import Scan
@@ -14,6 +15,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     Counting.name: Counting,
     Propagation.name: Propagation,
     PrefetchedPropagation.name: PrefetchedPropagation,
+    OpIndex.name: OpIndex,
 }
 
 DEFAULT = PSTHash.name
