@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from index.algorithms.counting import Counting
+from index.algorithms.kindex import KIndex
 from index.algorithms.opindex import OpIndex
 from index.algorithms.propagation import PrefetchedPropagation, Propagation
 from index.algorithms.psthash import PSTHash
@@ -15,6 +16,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     Counting.name: Counting,
     Propagation.name: Propagation,
     PrefetchedPropagation.name: PrefetchedPropagation,
+    KIndex.name: KIndex,
     OpIndex.name: OpIndex,
 }
 

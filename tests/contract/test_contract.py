@@ -20,6 +20,7 @@ from index.language import parse_text
 from index.model import Filter, Instant, Subscription
 from index.registry import ALGORITHMS, DEFAULT, get
 from index.statistics import EventStatistics
+from tests.crowds import Crowd, crowds
 from tests.strategies import NOW, events_near, filters, payload_of
 
 Algorithm = type[MatchIndex]
@@ -55,6 +56,18 @@ def check_answers_are_those_of_scan(algorithm: Algorithm) -> None:
     @given(worlds)
     def check(world: World) -> None:
         nodes, events = world
+        index = algorithm.build(subscriptions(nodes))
+        index.check()
+        assert matched(index, events) == matched(Scan.build(subscriptions(nodes)), events)
+
+    check()
+
+
+def check_nothing_is_missed_in_a_crowd(algorithm: Algorithm) -> None:
+    @EXAMPLES
+    @given(crowds())
+    def check(crowd: Crowd) -> None:
+        nodes, events = crowd
         index = algorithm.build(subscriptions(nodes))
         index.check()
         assert matched(index, events) == matched(Scan.build(subscriptions(nodes)), events)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from itertools import combinations, combinations_with_replacement
 from random import Random
 from typing import Any
 
@@ -15,8 +14,9 @@ from index.algorithms.psthash import PSTHash
 from index.algorithms.scan import Scan
 from index.events import encode
 from index.language import parse_text
-from index.model import And, AtLeast, Filter, Not, Operator, Or, Predicate, Subscription
+from index.model import And, Filter, Or, Subscription
 from index.statistics import EventStatistics
+from tests.crowds import crowds
 from tests.strategies import NOW, events_near, filters, predicates
 
 World = tuple[list[Filter], list[dict[str, Any]]]
@@ -48,56 +48,6 @@ def built(*texts: str) -> PSTHash:
 def matched(index: PSTHash | Scan, events: Sequence[dict[str, Any]]) -> list[list[str]]:
     matches = index.match(encode(events, index.vocabulary), NOW)
     return [sorted(ids) for ids in index.ids_by_event(matches)]
-
-
-_NUMBERS: tuple[Any, ...] = (0, 1, 2, 3)
-_WORDS: tuple[Any, ...] = ("x", "xy", "y")
-_VALUES: tuple[Any, ...] = (*_NUMBERS, "x", "xy", "X", True, None)
-_OPERANDS: dict[Operator, Sequence[Any]] = {
-    Operator.EQ: _VALUES[:-1],
-    Operator.NE: _NUMBERS,
-    Operator.IN: [
-        tuple(some) for size in (1, 2, 3) for some in combinations(_NUMBERS + _WORDS, size)
-    ],
-    Operator.LE: _NUMBERS + _WORDS,
-    Operator.GT: _NUMBERS + _WORDS,
-    Operator.BETWEEN: list(combinations_with_replacement(_NUMBERS, 2)),
-    Operator.PREFIX: [(word,) for word in _WORDS],
-    Operator.LIKE: ["x%", "y%"],
-    Operator.IS_NULL: [None],
-    Operator.EXISTS: [None],
-    Operator.MISSING: [None],
-}
-_LEAVES = [
-    [Predicate((path,), operator, operand) for path in "abcd" for operand in _OPERANDS[operator]]
-    for operator in _OPERANDS
-]
-
-
-@st.composite
-def crowds(draw: st.DrawFn) -> World:
-    """Many small filters over few attributes and values, so that most events match some.
-
-    Random filters seldom hold as a whole; then a lost match would seldom be seen. Leaves are drawn
-    from lists made once: drawing their parts took ten times as long as the test itself.
-    """
-    leaves = st.one_of(*map(st.sampled_from, _LEAVES))
-    several = st.lists(leaves, min_size=1, max_size=4).map(tuple)
-    nodes = st.one_of(
-        several.map(And), several.map(And), several.map(Or), leaves.map(Not), several.map(_most_of)
-    )
-    trees = nodes | st.lists(nodes, min_size=2, max_size=3).map(lambda some: And(tuple(some)))
-    single = st.sampled_from(_VALUES)
-    value = single | single | st.lists(single, max_size=3)
-    event = st.dictionaries(st.sampled_from("abcd"), value, min_size=2)
-    return (
-        draw(st.lists(trees, min_size=5, max_size=25)),
-        draw(st.lists(event, min_size=1, max_size=8)),
-    )
-
-
-def _most_of(leaves: tuple[Filter, ...]) -> Filter:
-    return AtLeast((len(leaves) + 1) // 2, leaves)
 
 
 @settings(max_examples=300)
