@@ -1,4 +1,4 @@
-"""Crowds: many small filters over few attributes and values, and events that most likely match some.
+"""Crowds: many small filters over few attributes and values, and events that match some of them.
 
 Filters drawn at random seldom hold as a whole; then a lost match would seldom be seen.
 """
@@ -42,7 +42,7 @@ _LEAVES = [
 
 @st.composite
 def crowds(draw: st.DrawFn) -> Crowd:
-    """Leaves are drawn from lists made once: drawing their parts took ten times as long as a test."""
+    """A crowd; leaves are drawn from lists made once, for drawing their parts took most time."""
     leaves = st.one_of(*map(st.sampled_from, _LEAVES))
     several = st.lists(leaves, min_size=1, max_size=4).map(tuple)
     nodes = st.one_of(
