@@ -6,7 +6,7 @@ import http.client
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy import broker, jars, valkey
@@ -14,6 +14,9 @@ from deploy.state import log_file
 
 SERVICE_NAMES = ("valkey", "kafka", "api", "driver")
 """In the order of starting; the first two are servers, the others use them."""
+
+DRIVER_FENCED = 3
+"""Exit code of a driver whose query another one has taken over."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class Service:
     waits_for: Callable[[], str]  # what a service that is not ready says, or ""
     ready_timeout_s: float
     grace_s: float
+    # Exit codes after which it must not be started again, each with what to tell the user.
+    final_codes: Mapping[int, str] = field(default_factory=dict)
 
 
 def describe(name: str, state_dir: Path, port: int, environment: Mapping[str, str]) -> Service:
@@ -66,6 +71,14 @@ def describe(name: str, state_dir: Path, port: int, environment: Mapping[str, st
         # Kernels are compiled on the first start after a change of index/.
         ready_timeout_s=120 if name == "api" else 600,
         grace_s=10 if name == "api" else 20,
+        # Started again it would take the query back, and the two would do so for ever.
+        final_codes={}
+        if name == "api"
+        else {
+            DRIVER_FENCED: f"another driver of the query {environment['HERALD_QUERY_NAME']!r} has "
+            "taken over; stop that one and run ./herald down and ./herald up, or give one of the "
+            "two another HERALD_QUERY_NAME"
+        },
     )
 
 

@@ -138,6 +138,12 @@ class Stack:
         running = {name for name, process in self._running.items() if process.poll() is None}
         return [name for name in self.names if name not in running]
 
+    def ended_for_good(self, name: str) -> str:
+        """Why a dead service must not be started again, or '' when it may be."""
+        process = self._running.get(name)
+        code = None if process is None else process.poll()
+        return "" if code is None else self.service(name).final_codes.get(code, "")
+
     def service(self, name: str) -> Service:
         """How a service of this stack is started and asked."""
         return describe(name, self.state_dir, self.settings.ports()[name], self.env)

@@ -57,9 +57,14 @@ class Restarts:
 def watch(stack: Stack, stopping: threading.Event) -> None:
     """Restart services that died, each after its wait, until told to stop."""
     restarts = Restarts()
+    given_up: set[str] = set()
     while not stopping.wait(WATCH_S):
         for name in stack.dead_services():
-            if restarts.died(name) > 0:
+            if name in given_up or restarts.died(name) > 0:
+                continue
+            if reason := stack.ended_for_good(name):
+                given_up.add(name)
+                say(f"{name} ended and stays so: {reason}")
                 continue
             say(f"{name} ended; starting it again (its log: {stack.log(name)})")
             restarts.started(name)
