@@ -14,7 +14,8 @@ Layout   phase    the distinct leaves and the way to them, see index.predicate_p
          start    int64[p+1]   list -> its run of `member`
          member   int32[m]     places of rows, ascending in each list
          row      int32[n]     place -> row
-         key      int64[...]   the sorted cursors: place that the cursor is at << 32 | cursor
+         key      int64[...]   place that a cursor is at << 32 | cursor; the first k ascend,
+                               the others are a heap
 Worked   c1: age = 3 AND state = NY                       c4: state = CA AND gender = M
          c2: age = 3 AND gender = F                       c5: age IN (3, 4)
          c3: age = 3 AND gender = M AND state != CA       c6: age IN (3, 4) AND gender = M
@@ -26,16 +27,18 @@ Worked   c1: age = 3 AND state = NY                       c4: state = CA AND gen
              3   age = 3 [c3]  M [c3 c6]  IN [c6]  CA [c6]    c3 < c6: age = 3 ends, M skips
                  M [c6]  IN [c6]  CA [c6]                 first = third: c6 matches
 Cost     s satisfied leaves, K sizes: match O(predicate phase + s K + rounds), where a round moves
-         up to k cursors, each by O(log of what it skips) steps in its list and O(s) in the order.
-         Build a sort. Best where little more than k lists are open, for then the k-th is far ahead;
-         poor where many are and k is small: their common predicates are read entry by entry.
+         up to k cursors, each by O(log of what it skips) steps in its list and O(k + log s) in the
+         order. Build a sort. Best where little more than k lists are open, for then the k-th is far
+         ahead; poor where many are and k is small: lists are read entry by entry.
 Differs  A posting list is of a leaf, of any operator, and the predicate phase says which hold; the
          paper has one of each (attribute, value), and looks for the values of the event. So k
          counts distinct leaves: two of one attribute count twice, IN and != once. Negations hold or
          do not, as all leaves; there is no list of conjunctions without other predicates. A leaf's
          lists of all sizes are side by side instead of in a hash table for each size. Sizes are
-         visited upwards, and nothing is ranked. Filters that are no plain conjunctions go to
-         PSTHash; so AND of ORs, which the paper's second half indexes, does not belong here.
+         visited upwards, and nothing is ranked. The paper sorts all lists again after each skip;
+         where ranges are leaves, thousands may hold, so only the first k are sorted here and the
+         others are a heap. Filters that are no plain conjunctions go to PSTHash; so AND of ORs,
+         which the paper's second half indexes, does not belong here.
 """
 
 from __future__ import annotations
@@ -92,7 +95,7 @@ class PostingColumns(NamedTuple):
 class Cursors(NamedTuple):
     """One for each posting list of the event at hand and one size; room for one a leaf."""
 
-    key: NDArray[np.int64]  # [l] ascending
+    key: NDArray[np.int64]  # [l]
     at: NDArray[np.int64]  # [l] where in `member` the cursor is
     stop: NDArray[np.int64]  # [l]
     next_list: NDArray[np.int32]  # [l] first list of the satisfied leaf that is not visited yet
@@ -295,9 +298,9 @@ def _merge(
     """
     size, live = lists
     key = cursors.key
-    _sort(key, live)
+    _sort(key, live)  # a sorted run is a heap, too
     candidate = -1
-    while live >= size:
+    while key[size - 1] != _ENDED:
         target = key[size - 1] >> _CURSOR_BITS
         if target != candidate:
             candidate = target
@@ -310,7 +313,7 @@ def _merge(
         while moved < size and key[moved] >> _CURSOR_BITS < target:
             key[moved] = _skip(columns.member, cursors, key[moved], target)
             moved += 1
-        live = _sort_again(key, moved, live)
+        _sort_again(key, moved, size, live)
     return hit_count
 
 
@@ -355,17 +358,32 @@ def _sort(key: NDArray[np.int64], live: int) -> None:
 
 
 @leaf
-def _sort_again(key: NDArray[np.int64], moved: int, live: int) -> int:
-    """Insert the first `moved` keys, which have grown, into the others, which ascend.
+def _sort_again(key: NDArray[np.int64], moved: int, size: int, live: int) -> None:
+    """Let key[:size] be the least keys again, ascending, where the first `moved` have grown.
 
-    Returns how many cursors have not ended.
+    On entry and exit key[size:live] is a heap, none of which is below the others that have not
+    grown: those stay, and each grown key gives way to the top of the heap if that is less.
     """
     for number in range(moved - 1, -1, -1):
         moving, at = key[number], number
-        while at + 1 < live and key[at + 1] < moving:
+        if live > size and key[size] < moving:
+            moving = _exchange_top(key[size], moving, key, size, live)
+        while at + 1 < size and key[at + 1] < moving:
             key[at] = key[at + 1]
             at += 1
         key[at] = moving
-    while live > 0 and key[live - 1] == _ENDED:
-        live -= 1
-    return live
+
+
+@leaf
+def _exchange_top(top: int, moving: int, key: NDArray[np.int64], base: int, stop: int) -> int:
+    """Let `moving` sink into the heap key[base:stop] in place of its `top`, which is returned."""
+    hole, child = base, base + 1
+    while child < stop:
+        if child + 1 < stop and key[child + 1] < key[child]:
+            child += 1
+        if key[child] >= moving:
+            break
+        key[hole] = key[child]
+        hole, child = child, base + 2 * (child - base) + 1
+    key[hole] = moving
+    return top
