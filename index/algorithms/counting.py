@@ -21,16 +21,16 @@ Differs  Counters carry the number of their event instead of being reset. A pred
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from index.access import Shares, words_of_leaf
+from index.access import Shares
 from index.algorithms.psthash import PSTHash
 from index.columns import EventBatch
-from index.companion import PartialSegment, accompanied
+from index.companion import accompanied
+from index.conjunctions import ConjunctionSegment, words_of_leaves
 from index.kernels import leaf
 from index.kernels.event_parts import CANDIDATES, HITS, Memory
 from index.kernels.probe import VERDICT_BITS, Compiled, Hits
@@ -39,18 +39,12 @@ from index.predicate_phase import (
     PhaseColumns,
     build_phase,
     leaves_of_rows,
-    phase_from_arrays,
     phase_memory,
-    phase_to_arrays,
-    plain_conjunctions,
     satisfied,
 )
 from index.segment import collect_hits
 from index.updatable import Updatable
 from index.vocabulary import Vocabulary
-
-WORDS_MAX = 8
-"""Leaves that `filing_of` names."""
 
 
 class CountingColumns(NamedTuple):
@@ -70,18 +64,10 @@ class Counters(NamedTuple):
     raised: NDArray[np.int32]  # [n]
 
 
-class Association(PartialSegment):
+class Association(ConjunctionSegment[CountingColumns]):
     """The association table of one segment."""
 
-    def __init__(self, columns: CountingColumns) -> None:
-        self._columns = columns
-        self._candidate_count = 0
-        self._hit_count = 0
-
-    @classmethod
-    def takes(cls, compiled: Compiled, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Conjunctions of leaves that a kernel can test."""
-        return plain_conjunctions(compiled.programs, compiled.predicates, rows)
+    columns_type = CountingColumns
 
     @classmethod
     def build(
@@ -118,26 +104,13 @@ class Association(PartialSegment):
         self._hit_count += int(memory.counts[HITS])
         return hits
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All columns under their own names."""
-        columns = self._columns
-        own = {name: part for name, part in columns._asdict().items() if name != "phase"}
-        return {**phase_to_arrays(columns.phase), **own}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The table that `to_arrays` wrote."""
-        own = (arrays[name] for name in CountingColumns._fields[1:])
-        return cls(CountingColumns(phase_from_arrays(arrays), *own))
-
     def stats(self) -> dict[str, int]:
         """Sizes, and what was counted: a candidate is a row of which any predicate held."""
         columns = self._columns
         return {
             "distinct_predicate_count": columns.phase.leaf.size,
             "association_count": columns.member.size,
-            "candidate_count": self._candidate_count,
-            "hit_count": self._hit_count,
+            **super().stats(),
         }
 
     def check(self, rows: NDArray[np.int32]) -> None:
@@ -156,11 +129,8 @@ class Association(PartialSegment):
         columns = self._columns
         place = int(np.searchsorted(columns.row, row))
         asked = np.searchsorted(columns.start, np.flatnonzero(columns.member == place), "right") - 1
-        words = sorted(
-            words_of_leaf(compiled.predicates, vocabulary, int(columns.phase.leaf[at]), False)
-            for at in asked[:WORDS_MAX]
-        )
-        return f"counted up to {columns.needed[place]} by " + ", ".join(words)
+        words = words_of_leaves(compiled, vocabulary, columns.phase.leaf[asked])
+        return f"counted up to {columns.needed[place]} by {words}"
 
 
 class Counting(Updatable):

@@ -43,17 +43,18 @@ Differs  A posting list is of a leaf, of any operator, and the predicate phase s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from index.access import Shares, words_of_leaf
+from index.access import Shares
 from index.algorithms.psthash import PSTHash
 from index.columns import EventBatch
-from index.companion import PartialSegment, accompanied
+from index.companion import accompanied
+from index.conjunctions import ConjunctionSegment, words_of_leaves
 from index.kernels import leaf
+from index.kernels.batch import sort
 from index.kernels.event_parts import CANDIDATES, HITS, Memory
 from index.kernels.probe import VERDICT_BITS, Compiled, Hits
 from index.kernels.verify import YES, enter_event, leave_event
@@ -61,18 +62,12 @@ from index.predicate_phase import (
     PhaseColumns,
     build_phase,
     leaves_of_rows,
-    phase_from_arrays,
     phase_memory,
-    phase_to_arrays,
-    plain_conjunctions,
     satisfied,
 )
 from index.segment import collect_hits
 from index.updatable import Updatable
 from index.vocabulary import Vocabulary
-
-WORDS_MAX = 8
-"""Leaves that `filing_of` names."""
 
 _CURSOR_BITS = 32
 _CURSOR_MASK = (1 << _CURSOR_BITS) - 1
@@ -101,18 +96,10 @@ class Cursors(NamedTuple):
     next_list: NDArray[np.int32]  # [l] first list of the satisfied leaf that is not visited yet
 
 
-class PostingLists(PartialSegment):
+class PostingLists(ConjunctionSegment[PostingColumns]):
     """The posting lists of one segment."""
 
-    def __init__(self, columns: PostingColumns) -> None:
-        self._columns = columns
-        self._candidate_count = 0
-        self._hit_count = 0
-
-    @classmethod
-    def takes(cls, compiled: Compiled, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Conjunctions of leaves that a kernel can test."""
-        return plain_conjunctions(compiled.programs, compiled.predicates, rows)
+    columns_type = PostingColumns
 
     @classmethod
     def build(
@@ -163,18 +150,6 @@ class PostingLists(PartialSegment):
         self._hit_count += int(memory.counts[HITS])
         return hits
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All columns under their own names."""
-        columns = self._columns
-        own = {name: part for name, part in columns._asdict().items() if name != "phase"}
-        return {**phase_to_arrays(columns.phase), **own}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The lists that `to_arrays` wrote."""
-        own = (arrays[name] for name in PostingColumns._fields[1:])
-        return cls(PostingColumns(phase_from_arrays(arrays), *own))
-
     def stats(self) -> dict[str, int]:
         """Sizes, and what was counted: a candidate is a row that a k-th list stood at."""
         columns = self._columns
@@ -182,8 +157,7 @@ class PostingLists(PartialSegment):
             "distinct_predicate_count": columns.phase.leaf.size,
             "posting_list_count": columns.size.size,
             "posting_count": columns.member.size,
-            "candidate_count": self._candidate_count,
-            "hit_count": self._hit_count,
+            **super().stats(),
         }
 
     def check(self, rows: NDArray[np.int32]) -> None:
@@ -211,11 +185,8 @@ class PostingLists(PartialSegment):
         place = int(np.flatnonzero(columns.row == row)[0])
         numbers = np.searchsorted(columns.start, np.flatnonzero(columns.member == place), "right")
         asked = np.searchsorted(columns.lists, numbers - 1, "right") - 1
-        words = sorted(
-            words_of_leaf(compiled.predicates, vocabulary, int(columns.phase.leaf[at]), False)
-            for at in asked[:WORDS_MAX]
-        )
-        return f"in the posting lists of size {asked.size} of " + ", ".join(words)
+        words = words_of_leaves(compiled, vocabulary, columns.phase.leaf[asked])
+        return f"in the posting lists of size {asked.size} of {words}"
 
 
 class KIndex(Updatable):
@@ -298,7 +269,7 @@ def _merge(
     """
     size, live = lists
     key = cursors.key
-    _sort(key, live)  # a sorted run is a heap, too
+    sort(key, live)  # a sorted run is a heap, too
     candidate = -1
     while key[size - 1] != _ENDED:
         target = key[size - 1] >> _CURSOR_BITS
@@ -339,22 +310,6 @@ def _skip(member: NDArray[np.int32], cursors: Cursors, key: int, target: int) ->
     if at == stop:
         return _ENDED
     return int(np.int64(member[at]) << _CURSOR_BITS | cursor)
-
-
-@leaf
-def _sort(key: NDArray[np.int64], live: int) -> None:
-    """Shell sort: insertion alone would be quadratic in the lists of a rich event."""
-    gap = 1
-    while gap < live // 3:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for number in range(gap, live):
-            moving, at = key[number], number
-            while at >= gap and key[at - gap] > moving:
-                key[at] = key[at - gap]
-                at -= gap
-            key[at] = moving
-        gap //= 3
 
 
 @leaf

@@ -30,16 +30,16 @@ Differs  Counters carry the number of their event instead of being reset. A rang
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from index.access import Shares, words_of_leaf
+from index.access import Shares
 from index.algorithms.psthash import PSTHash
 from index.columns import EventBatch
-from index.companion import PartialSegment, accompanied
+from index.companion import accompanied
+from index.conjunctions import ConjunctionSegment, words_of_leaves
 from index.kernels import inlined, leaf
 from index.kernels.cover import SINGLE_KEYS_MAX
 from index.kernels.lookups import (
@@ -57,7 +57,7 @@ from index.kernels.lookups import (
 )
 from index.kernels.probe import VERDICT_BITS, Compiled, Hits
 from index.kernels.verify import YES, Scratch, enter_event, leaf_holds, leave_event, new_scratch
-from index.predicate_phase import leaves_of_rows, plain_conjunctions
+from index.predicate_phase import leaves_of_rows
 from index.predicates import ALL, NO_MARK, NOCASE, STRING_MARK, PredicateColumns, PredicateKind
 from index.program import POLARITY_BITS
 from index.segment import collect_hits
@@ -69,9 +69,6 @@ LIST_SEGMENTS_MAX = 32
 """Section 7."""
 LIST_SEGMENT_ENTRIES = 16
 """A mean list_segment has up to twice as many: 60 % or more of its signature is unset (lemma 8)."""
-WORDS_MAX = 8
-"""Leaves that `filing_of` names."""
-
 COUNTS = 4
 SEARCHED, SKIPPED, CANDIDATES, HITS = range(COUNTS)
 """Places in `Working.counts`."""
@@ -109,17 +106,15 @@ class Working(NamedTuple):
     counts: NDArray[np.int64]  # list_segments searched and skipped, candidates, hits
 
 
-class PredicateLists(PartialSegment):
+class PredicateLists(ConjunctionSegment[OpIndexColumns]):
     """The predicate lists of one segment."""
 
-    def __init__(self, columns: OpIndexColumns) -> None:
-        self._columns = columns
-        self._counts = np.zeros(COUNTS, np.int64)
+    columns_type = OpIndexColumns
 
-    @classmethod
-    def takes(cls, compiled: Compiled, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Conjunctions of leaves that a kernel can test."""
-        return plain_conjunctions(compiled.programs, compiled.predicates, rows)
+    def __init__(self, columns: OpIndexColumns) -> None:
+        super().__init__(columns)
+        self._searched_count = 0
+        self._skipped_count = 0
 
     @classmethod
     def build(
@@ -179,17 +174,12 @@ class PredicateLists(PartialSegment):
             batch.entry_start.size - 1,
             row_count,
         )
-        self._counts += working.counts
+        searched, skipped, candidates, hit_count = working.counts.tolist()
+        self._searched_count += searched
+        self._skipped_count += skipped
+        self._candidate_count += candidates
+        self._hit_count += hit_count
         return hits
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All columns under their own names."""
-        return self._columns._asdict()
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The lists that `to_arrays` wrote."""
-        return cls(OpIndexColumns(*(arrays[name] for name in OpIndexColumns._fields)))
 
     def stats(self) -> dict[str, int]:
         """Sizes, and what was counted: a candidate is a row of which any predicate held."""
@@ -199,10 +189,9 @@ class PredicateLists(PartialSegment):
             "predicate_list_count": columns.operator.size,
             "list_segment_count": columns.signature.size,
             "entry_count": columns.ask.size,
-            "searched_list_segment_count": int(self._counts[SEARCHED]),
-            "skipped_list_segment_count": int(self._counts[SKIPPED]),
-            "candidate_count": int(self._counts[CANDIDATES]),
-            "hit_count": int(self._counts[HITS]),
+            "searched_list_segment_count": self._searched_count,
+            "skipped_list_segment_count": self._skipped_count,
+            **super().stats(),
         }
 
     def check(self, rows: NDArray[np.int32]) -> None:
@@ -233,12 +222,9 @@ class PredicateLists(PartialSegment):
         columns = self._columns
         place = int(np.flatnonzero(columns.row == row)[0])
         start, stop = np.searchsorted(columns.place, (place, place + 1))
-        words = sorted(
-            words_of_leaf(compiled.predicates, vocabulary, int(code), False)
-            for code in columns.leaf[start:stop][:WORDS_MAX]
-        )
+        words = words_of_leaves(compiled, vocabulary, columns.leaf[start:stop])
         pivot = ".".join(vocabulary.path(int(columns.pivot[place])))
-        return f"with pivot {pivot}, counted up to {columns.needed[place]} by " + ", ".join(words)
+        return f"with pivot {pivot}, counted up to {columns.needed[place]} by {words}"
 
 
 class OpIndex(Updatable):

@@ -28,17 +28,17 @@ Differs  The access predicate is the equality that fewest events are expected to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from index.access import Shares, leaf_shares, words_of_leaf
+from index.access import Shares, leaf_shares
 from index.algorithms.psthash import PSTHash
 from index.columns import EventBatch
-from index.companion import PartialSegment, accompanied
+from index.companion import accompanied
+from index.conjunctions import ConjunctionSegment, words_of_leaves
 from index.kernels import leaf
 from index.kernels.event_parts import CANDIDATES, HITS, Memory
 from index.kernels.prefetch import prefetch
@@ -48,10 +48,7 @@ from index.predicate_phase import (
     PhaseColumns,
     build_phase,
     leaves_of_rows,
-    phase_from_arrays,
     phase_memory,
-    phase_to_arrays,
-    plain_conjunctions,
     satisfied,
 )
 from index.predicates import PredicateColumns, PredicateKind
@@ -77,20 +74,12 @@ class PropagationColumns(NamedTuple):
     row: NDArray[np.int32]  # [n]
 
 
-class Clusters(PartialSegment):
+class Clusters(ConjunctionSegment[PropagationColumns]):
     """The clusters of one segment."""
 
     ahead: ClassVar[int] = 0
 
-    def __init__(self, columns: PropagationColumns) -> None:
-        self._columns = columns
-        self._candidate_count = 0
-        self._hit_count = 0
-
-    @classmethod
-    def takes(cls, compiled: Compiled, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Conjunctions of leaves that a kernel can test."""
-        return plain_conjunctions(compiled.programs, compiled.predicates, rows)
+    columns_type = PropagationColumns
 
     @classmethod
     def build(
@@ -142,18 +131,6 @@ class Clusters(PartialSegment):
         self._hit_count += int(memory.counts[HITS])
         return hits
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All columns under their own names."""
-        columns = self._columns
-        own = {name: part for name, part in columns._asdict().items() if name != "phase"}
-        return {**phase_to_arrays(columns.phase), **own}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The clusters that `to_arrays` wrote."""
-        own = (arrays[name] for name in PropagationColumns._fields[1:])
-        return cls(PropagationColumns(phase_from_arrays(arrays), *own))
-
     def stats(self) -> dict[str, int]:
         """Sizes, and what was counted: a candidate is a row of a visited cluster."""
         columns = self._columns
@@ -163,8 +140,7 @@ class Clusters(PartialSegment):
             "no_access_count": int(
                 columns.first[columns.clusters[-1]] - columns.first[columns.clusters[-2]]
             ),
-            "candidate_count": self._candidate_count,
-            "hit_count": self._hit_count,
+            **super().stats(),
         }
 
     def check(self, rows: NDArray[np.int32]) -> None:
@@ -188,8 +164,8 @@ class Clusters(PartialSegment):
         size = int(columns.size[cluster])
         if access >= columns.phase.leaf.size:
             return f"in the clusters without access predicate, {size} predicates to check"
-        code = int(columns.phase.leaf[access])
-        words = words_of_leaf(compiled.predicates, vocabulary, code, False)
+        leaves = columns.phase.leaf[access : access + 1]
+        words = words_of_leaves(compiled, vocabulary, leaves)
         return f"in a cluster of access predicate {words}, {size} more to check"
 
 
