@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 from pathlib import Path
 
 import orjson
@@ -22,6 +23,13 @@ CHECKPOINT_MANAGER = (
 """The default one starts a shell for each file's permissions: a third of a small batch's time."""
 OFFSETS_LOG_VERSION = "v1"
 TASK_ATTEMPTS = 4
+LOCAL_OPTIONS = (
+    "spark.driver.host",
+    "spark.driver.bindAddress",
+    "spark.local.dir",
+    "spark.python.unix.domain.socket.dir",
+)
+"""What holds for a master on this machine only; a cluster has its own."""
 
 
 class SourceError(Exception):
@@ -80,9 +88,11 @@ def session_options(settings: StreamingSettings, scratch: Path) -> dict[str, str
         "spark.python.daemon.module": "streaming.daemon",
         # Over TCP each task waits some 35 ms for its first bytes (Nagle meets delayed ACK).
         "spark.python.unix.domain.socket.enabled": "true",
+        # Not in the scratch folder: the path of a socket may have 107 bytes, and its file is empty.
+        "spark.python.unix.domain.socket.dir": tempfile.gettempdir(),
     }
     if not settings.master.startswith("local"):
-        for name in ("spark.driver.host", "spark.driver.bindAddress"):
+        for name in LOCAL_OPTIONS:
             del options[name]
     if "NUMBA_CACHE_DIR" in os.environ:
         options["spark.executorEnv.NUMBA_CACHE_DIR"] = os.environ["NUMBA_CACHE_DIR"]

@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
+import pytest
+
 from streaming.scratch import open_scratch
+from streaming.settings import StreamingSettings
+from streaming.source import session_options
 
 
 def _dead_process() -> int:
@@ -36,3 +41,15 @@ def test_a_restart_in_the_same_process_keeps_its_folder(tmp_path: Path) -> None:
     (own / "file").touch()
     assert open_scratch(tmp_path) == own
     assert (own / "file").exists()
+
+
+def test_sockets_stay_short_however_long_the_folder_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A socket's path of more than 107 bytes ends the driver at its start."""
+    monkeypatch.setenv("PYTHONPATH", "")
+    scratch = tmp_path / ("deep" * 30)
+    options = session_options(StreamingSettings(log_dir=tmp_path), scratch)
+    assert options["spark.local.dir"] == str(scratch)
+    name = f".{uuid.uuid4()}.sock"
+    assert len(f"{options['spark.python.unix.domain.socket.dir']}/{name}".encode()) <= 107
