@@ -27,7 +27,7 @@ Algorithm = type[MatchIndex]
 Check = Callable[[Algorithm], None]
 World = tuple[list[Filter], list[dict[str, Any]]]
 
-EXAMPLES = settings(max_examples=25)
+EXAMPLES = settings(max_examples=40)
 
 worlds: st.SearchStrategy[World] = st.lists(filters(), min_size=1, max_size=6).flatmap(
     lambda nodes: st.tuples(st.just(nodes), st.lists(events_near(*nodes), min_size=1, max_size=4))
