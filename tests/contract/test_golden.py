@@ -23,8 +23,9 @@ FOLDER = Path(__file__).parent.parent / "golden"
 
 
 def example_of(name: str) -> Path:
-    """The file of an algorithm; a variant, name-variant, has the example of what it varies."""
-    return FOLDER / f"{name.partition('-')[0]}.json"
+    """The file of an algorithm, or that of what it is a variant of, as name-variant."""
+    own = FOLDER / f"{name}.json"
+    return own if own.exists() else FOLDER / f"{name.partition('-')[0]}.json"
 
 
 def golden_cases() -> Iterator[Any]:
