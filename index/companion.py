@@ -36,8 +36,8 @@ class Accompanied(Segment):
     companion_type: ClassVar[type[Segment]]
 
     def __init__(self, own: PartialSegment, companion: Segment, own_rows: NDArray[np.int32]):
-        self._own = own
-        self._companion = companion
+        self.own = own
+        self.companion = companion
         self._own_rows = own_rows
 
     @classmethod
@@ -55,13 +55,13 @@ class Accompanied(Segment):
     def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
         """The hits of both, event by event."""
         return joined_hits(
-            self._own.match(compiled, batch, attribute_count),
-            self._companion.match(compiled, batch, attribute_count),
+            self.own.match(compiled, batch, attribute_count),
+            self.companion.match(compiled, batch, attribute_count),
         )
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of both under a prefix each."""
-        parts = {"own": self._own, "companion": self._companion}
+        parts = {"own": self.own, "companion": self.companion}
         return {
             "own_rows": self._own_rows,
             **{
@@ -90,23 +90,30 @@ class Accompanied(Segment):
 
     def stats(self) -> dict[str, int]:
         """The algorithm's own counts; of the companion's those that mean the same, added up."""
-        own, companion = self._own.stats(), self._companion.stats()
+        own, companion = self.own.stats(), self.companion.stats()
         shared = {name: count + companion.get(name, 0) for name, count in own.items()}
         return {"own_row_count": int(self._own_rows.size), **shared}
 
     def check(self, rows: NDArray[np.int32]) -> None:
         """Each part is sound, and no row is in both or in neither."""
-        mine = np.isin(rows, self._own_rows)
+        mine = self.is_own(rows)
         assert int(mine.sum()) == self._own_rows.size, "a row of the algorithm is not the segment's"
-        self._own.check(rows[mine])
-        self._companion.check(rows[~mine])
+        self.own.check(rows[mine])
+        self.companion.check(rows[~mine])
+
+    def is_own(self, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which of `rows` the algorithm took when the segment was built."""
+        if not self._own_rows.size:
+            return np.zeros(rows.size, np.bool_)
+        at = np.minimum(np.searchsorted(self._own_rows, rows), self._own_rows.size - 1)
+        mine: NDArray[np.bool_] = self._own_rows[at] == rows
+        return mine
 
     def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
         """Where the part that has the row keeps it."""
-        at = int(np.searchsorted(self._own_rows, row))
-        if at < self._own_rows.size and self._own_rows[at] == row:
-            return self._own.filing_of(compiled, vocabulary, row)
-        return f"with the companion, {self._companion.filing_of(compiled, vocabulary, row)}"
+        if self.is_own(np.array([row], np.int32))[0]:
+            return self.own.filing_of(compiled, vocabulary, row)
+        return f"with the companion, {self.companion.filing_of(compiled, vocabulary, row)}"
 
 
 def accompanied(own: type[PartialSegment], companion: type[Segment]) -> type[Accompanied]:

@@ -37,8 +37,9 @@ from index.errors import EventError
 from index.evaluate import truth
 from index.kernels.probe import VERDICT_BITS, Hits
 from index.kernels.settle import Pairs
-from index.kernels.verify import NO, UNDECIDED, match_all, new_scratch
+from index.kernels.verify import NO, UNDECIDED
 from index.model import Filter, Instant, Subscription
+from index.recent_rows import RecentRows
 from index.row_store import RowStore, joined
 from index.segment import Segment
 from index.snapshot import SnapshotError, open_snapshot, write_snapshot
@@ -48,12 +49,6 @@ if TYPE_CHECKING:
     from index.events import Events
     from index.statistics import EventStatistics
 
-TAIL_ROWS_MAX = 64
-"""So many newest rows are tested one by one: cheaper than to build and to ask one more segment."""
-RATIO = 8
-"""A recent segment is built into one with what follows it, unless it is RATIO times as large."""
-SEGMENT_ROWS_MAX = 131_072
-"""A recent segment of that size is not built again before `merge`, so that no add takes long."""
 FILTERS_REMEMBERED_MAX = 65_536
 
 _VERDICT_MASK = (1 << VERDICT_BITS) - 1
@@ -63,16 +58,7 @@ _HIT_BITS = _ROW_BITS + VERDICT_BITS
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
-    """A segment and the rows it was built for, by their numbers in the recent store."""
-
-    segment: Segment
-    rows: NDArray[np.int32]
-    stop: int  # it covers the visible rows before this one, back to the former segment's stop
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
+class State:
     """What a reader needs; replaced as a whole by every change."""
 
     version: int
@@ -80,13 +66,8 @@ class _State:
     base_segment: Segment
     recent: RowStore
     recent_count: int
-    segments: tuple[_Placed, ...]
+    recent_rows: RecentRows
     alive_count: int
-
-    @property
-    def tail_start(self) -> int:
-        """The first recent row that is in no segment."""
-        return self.segments[-1].stop if self.segments else 0
 
     def place(self, row: int) -> tuple[RowStore, int]:
         """The store of a row, and its number there."""
@@ -119,7 +100,7 @@ class Updatable(MatchIndex):
         base = RowStore(self.vocabulary)
         self.meta: dict[str, object] = {}
         """What `save` was given to keep beside the index, after `open`."""
-        self._state: _State
+        self._state: State
         self._begin(base, self._build_base(base), 0)
 
     @classmethod
@@ -189,14 +170,14 @@ class Updatable(MatchIndex):
             version = self._next_version(version)
             distinct = {subscription.id: subscription for subscription in subscriptions}
             replaced = [place for one in distinct if (place := state.find(one)) is not None]
+            first_row = len(state.recent)
             state.recent.append(list(distinct.values()), version)
-            for store, row in replaced:
-                store.kill(row, version)
+            self._kill(state, replaced, version)
             self._state = replace(
                 state,
                 version=version,
                 recent_count=len(state.recent),
-                segments=self._segments_of(state),
+                recent_rows=self._file_recent(state, first_row),
                 alive_count=state.alive_count + len(distinct) - len(replaced),
             )
 
@@ -207,8 +188,7 @@ class Updatable(MatchIndex):
             version = self._next_version(version)
             place = state.find(subscription_id)
             if place is not None:
-                store, row = place
-                store.kill(row, version)
+                self._kill(state, [place], version)
             alive_count = state.alive_count - (place is not None)
             self._state = replace(state, version=version, alive_count=alive_count)
             return place is not None
@@ -263,26 +243,24 @@ class Updatable(MatchIndex):
         if place is None:
             raise KeyError(f"no subscription {subscription_id!r}")
         store, row = place
-        segment = state.base_segment
-        if store is state.recent:
-            placed = [one for one in state.segments if row < one.stop]
-            if not placed:
-                return "among the newest: it is tried on every event until there are more of them"
-            segment = placed[0].segment
+        segment = self._segment_of(state, store, row)
+        if segment is None:
+            return "among the newest: it is tried on every event until there are more of them"
         return segment.filing_of(store.compiled(), self.vocabulary, row)
 
     def stats(self) -> dict[str, int | float]:
         """Counts of rows and segments, and those of the algorithm, added up over the segments."""
         state = self._state
         counts: Counter[str] = Counter()
-        for segment in (state.base_segment, *(placed.segment for placed in state.segments)):
+        segments = self._segments(state)
+        for segment in segments:
             counts.update(segment.stats())
         return {
             "subscription_count": state.alive_count,
             "row_count": len(state.base) + state.recent_count,
             "dead_row_count": state.base.dead_count + state.recent.dead_count,
-            "tail_row_count": state.recent_count - state.tail_start,
-            "segment_count": 1 + len(state.segments),
+            "tail_row_count": state.recent_rows.tail.size,
+            "segment_count": len(segments),
             "settled_count": self._settled_count,
             "evaluated_count": self._evaluated_count,
             "row_bytes": state.base.nbytes + state.recent.nbytes,
@@ -292,17 +270,10 @@ class Updatable(MatchIndex):
     def check(self) -> None:
         """Assert every invariant of the layout."""
         state = self._state
-        rows = np.arange(len(state.base), dtype=np.int32)
-        state.base_segment.check(rows)
         state.base.check()
         state.recent.check()
-        stop = 0
-        for placed in state.segments:
-            placed.segment.check(placed.rows)
-            missing = np.setdiff1d(np.arange(stop, placed.stop), placed.rows)
-            assert np.all(state.recent.died[missing] <= self.oldest_version), missing
-            stop = placed.stop
-        assert stop <= state.recent_count <= len(state.recent)
+        assert state.recent_count <= len(state.recent)
+        self._check_filed(state)
         alive = sum(np.count_nonzero(store.alive) for store in (state.base, state.recent))
         assert alive == state.alive_count, (alive, state.alive_count)
 
@@ -315,7 +286,7 @@ class Updatable(MatchIndex):
         self.oldest_version = version
         alive_count = len(base) - base.dead_count
         recent = RowStore(self.vocabulary)
-        self._state = _State(version, base, segment, recent, 0, (), alive_count)
+        self._state = State(version, base, segment, recent, 0, RecentRows(), alive_count)
 
     def _build_base(self, base: RowStore) -> Segment:
         rows = np.arange(len(base), dtype=np.int32)
@@ -326,7 +297,7 @@ class Updatable(MatchIndex):
         attribute_count = self.vocabulary.attribute_count
         return self.segment_type.build(store.compiled(), rows, attribute_count, shares)
 
-    def _merged(self, state: _State, oldest_version: int) -> tuple[RowStore, Segment]:
+    def _merged(self, state: State, oldest_version: int) -> tuple[RowStore, Segment]:
         parts = [
             (store, np.flatnonzero(store.died > oldest_version).astype(np.int32))
             for store in (state.base, state.recent)
@@ -334,21 +305,37 @@ class Updatable(MatchIndex):
         base = joined(self.vocabulary, parts)
         return base, self._build_base(base)
 
-    def _segments_of(self, state: _State) -> tuple[_Placed, ...]:
-        """The recent segments, with a new last one if the tail has become too long."""
-        stop = len(state.recent)
-        size = stop - state.tail_start
-        if size <= TAIL_ROWS_MAX:
-            return state.segments
-        kept = list(state.segments)
-        while kept and kept[-1].rows.size < RATIO * size:
-            if kept[-1].rows.size + size > SEGMENT_ROWS_MAX:
-                break
-            size += kept.pop().rows.size
-        start = kept[-1].stop if kept else 0
-        alive = state.recent.died[start:] > self.oldest_version
-        rows = (np.flatnonzero(alive) + start).astype(np.int32)
-        return (*kept, _Placed(self._build(state.recent, rows), rows, stop))
+    def _file_recent(self, state: State, first_row: int) -> RecentRows:
+        """Where recent rows are found, with those from `first_row` on that were just appended."""
+        rows = np.arange(first_row, len(state.recent), dtype=np.int32)
+        return state.recent_rows.with_rows(
+            rows,
+            lambda some: self._needed(state.recent, some),
+            lambda some: self._build(state.recent, some),
+        )
+
+    def _kill(self, state: State, places: Iterable[tuple[RowStore, int]], version: int) -> None:
+        """Let rows be invisible from `version` on."""
+        for store, row in places:
+            store.kill(row, version)
+
+    def _needed(self, store: RowStore, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Those of some rows that a version may see which can still be asked for."""
+        return rows[store.died[rows] > self.oldest_version]
+
+    def _check_filed(self, state: State) -> None:
+        """Every row that is needed lies where it is looked for."""
+        state.base_segment.check(np.arange(len(state.base), dtype=np.int32))
+        rows = np.arange(state.recent_count, dtype=np.int32)
+        state.recent_rows.check(self._needed(state.recent, rows))
+
+    def _segments(self, state: State) -> list[Segment]:
+        """All segments that answer."""
+        return [state.base_segment, *(placed.segment for placed in state.recent_rows.segments)]
+
+    def _segment_of(self, state: State, store: RowStore, row: int) -> Segment | None:
+        """The segment that has a row; None for a row of the tail."""
+        return state.base_segment if store is state.base else state.recent_rows.segment_of(row)
 
     def _next_version(self, version: int | None) -> int:
         newest = self._state.version
@@ -358,23 +345,13 @@ class Updatable(MatchIndex):
             raise ValueError(f"version {version} is older than the newest, {newest}")
         return version
 
-    def _hits(self, state: _State, batch: EventBatch) -> Iterator[tuple[RowStore, Hits, int]]:
+    def _hits(self, state: State, batch: EventBatch) -> Iterator[tuple[RowStore, Hits, int]]:
         """The hits of each segment and of the tail, their store, and its first row."""
         attribute_count = self.vocabulary.attribute_count
         base, recent = state.base, state.recent
         yield base, state.base_segment.match(base.compiled(), batch, attribute_count), 0
-        compiled = recent.compiled()
-        for placed in state.segments:
-            yield recent, placed.segment.match(compiled, batch, attribute_count), len(base)
-        if state.tail_start < state.recent_count:
-            tail = slice(state.tail_start, state.recent_count + 1)
-            programs = compiled.programs._replace(start=compiled.programs.start[tail])
-            scratch = new_scratch(attribute_count)
-            verdicts = match_all(programs, compiled.predicates, batch, scratch)
-            event, row = np.nonzero(verdicts)
-            start = np.searchsorted(event, np.arange(len(verdicts) + 1))
-            hit = (row + state.tail_start) << VERDICT_BITS | verdicts[event, row]
-            yield recent, Hits(start, hit), len(base)
+        for hits in state.recent_rows.hits(recent.compiled(), batch, attribute_count):
+            yield recent, hits, len(base)
 
     def _codes(
         self,
@@ -402,7 +379,7 @@ class Updatable(MatchIndex):
             event, row, verdict = event[holds], row[holds], verdict[holds]
         return event << _HIT_BITS | (row + first_row) << VERDICT_BITS | verdict
 
-    def _evaluate(self, state: _State, events: Events, code: int, now: Instant) -> bool:
+    def _evaluate(self, state: State, events: Events, code: int, now: Instant) -> bool:
         """Does the filter hold, as the oracle sees it?"""
         self._evaluated_count += 1
         row = code >> VERDICT_BITS & _ROW_MASK

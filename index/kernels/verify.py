@@ -32,7 +32,7 @@ __all__ = [
     "holds",
     "leaf_holds",
     "leave_event",
-    "match_all",
+    "match_rows",
     "new_scratch",
 ]
 
@@ -105,15 +105,19 @@ def holds(
 
 
 @njit(cache=True, nogil=True)
-def match_all(
-    programs: Programs, predicates: PredicateColumns, batch: EventBatch, scratch: Scratch
+def match_rows(
+    programs: Programs,
+    predicates: PredicateColumns,
+    rows: NDArray[np.int32],
+    batch: EventBatch,
+    scratch: Scratch,
 ) -> NDArray[np.uint8]:
-    """Every row on every event, [events, rows]: the plain way, for tests and small sets."""
-    event_count, row_count = batch.entry_start.size - 1, programs.start.size - 1
-    result = np.zeros((event_count, row_count), np.uint8)
+    """Verdicts of some rows on every event, [events, rows]: the plain way, for a few of them."""
+    event_count = batch.entry_start.size - 1
+    result = np.zeros((event_count, rows.size), np.uint8)
     for event in range(event_count):
         enter_event(batch, event, scratch.entry_of)
-        for row in range(row_count):
-            result[event, row] = holds(programs, predicates, batch, scratch, row)
+        for place in range(rows.size):
+            result[event, place] = holds(programs, predicates, batch, scratch, rows[place])
         leave_event(batch, event, scratch.entry_of)
     return result

@@ -15,7 +15,7 @@ from index.evaluate import truth
 from index.flatten import columns_of, entries_of
 from index.kernels.hashing import insert
 from index.kernels.predicate_interning import find_predicates, hash_predicate
-from index.kernels.verify import NO, UNDECIDED, YES, match_all, new_scratch
+from index.kernels.verify import NO, UNDECIDED, YES, match_rows, new_scratch
 from index.lowering import lower
 from index.model import (
     And,
@@ -53,7 +53,8 @@ def verdicts(table: ProgramTable, events: list[dict[str, Any]]) -> NDArray[np.ui
     vocabulary = table.predicates.vocabulary
     batch = columns_of([entries_of(event, vocabulary) for event in events], vocabulary)
     scratch = new_scratch(vocabulary.attribute_count)
-    return match_all(table.columns(), table.predicates.columns(), batch, scratch)
+    rows = np.arange(len(table), dtype=np.int32)
+    return match_rows(table.columns(), table.predicates.columns(), rows, batch, scratch)
 
 
 def verdict(node: Filter, event: dict[str, Any]) -> int:

@@ -14,7 +14,7 @@ import index.settling
 from index.evaluate import truth, value_truth
 from index.flatten import columns_of, entries_of
 from index.kernels.settle import Pairs
-from index.kernels.verify import NO, UNDECIDED, YES, match_all, new_scratch
+from index.kernels.verify import NO, UNDECIDED, YES, match_rows, new_scratch
 from index.model import And, Element, Filter, Instant, IsNotTrue, Not, Now, Operator, Or, Predicate
 from index.predicate_table import PredicateTable
 from index.program import ProgramTable
@@ -40,10 +40,11 @@ class Settled:
         self.settler = Settler(self.table.predicates)
 
     def verdicts(self, events: list[dict[str, Any]], now: Instant = NOW) -> NDArray[np.uint8]:
-        rows = [entries_of(event, self.vocabulary) for event in events]
-        batch = columns_of(rows, self.vocabulary)
+        entries = [entries_of(event, self.vocabulary) for event in events]
+        batch = columns_of(entries, self.vocabulary)
         programs, scratch = self.table.columns(), new_scratch(self.vocabulary.attribute_count)
-        verdicts = match_all(programs, self.table.predicates.columns(), batch, scratch)
+        rows = np.arange(len(self.table), dtype=np.int32)
+        verdicts = match_rows(programs, self.table.predicates.columns(), rows, batch, scratch)
         pairs = Pairs(*np.nonzero(verdicts == UNDECIDED))
         verdicts[pairs] = self.settler.verdicts(programs, batch, pairs, now)
         return verdicts

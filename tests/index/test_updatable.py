@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -17,16 +18,28 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from numpy.typing import NDArray
 
-from index import updatable
+from index import recent_rows
+from index.access import Shares
 from index.algorithms.psthash import PSTHash
+from index.columns import EventBatch
+from index.companion import accompanied
 from index.evaluate import truth
 from index.events import decode_payloads, encode
+from index.growing_segment import GrowingSegment
+from index.in_place import InPlace
+from index.kernels.probe import Compiled, Hits
 from index.language import parse_text
 from index.model import Filter, Subscription
+from index.predicate_phase import plain_conjunctions
+from index.recent_rows import RecentRows
 from index.snapshot import SnapshotError
+from index.updatable import Updatable
+from index.vocabulary import Vocabulary
 from tests.strategies import NOW, events_near, filters
 
+STEPS = st.sampled_from([0, 1, 2])
 IDS = tuple(f"s{number}" for number in range(8))
 
 
@@ -39,7 +52,7 @@ def numbered(count: int, first: int = 0) -> list[Subscription]:
     return [subscription(f"n{one}", f"v = {one}") for one in range(first, first + count)]
 
 
-def matched(index: PSTHash, event: dict[str, Any], version: int | None = None) -> list[str]:
+def matched(index: Updatable, event: dict[str, Any], version: int | None = None) -> list[str]:
     matches = index.match(encode([event], index.vocabulary), NOW, version)
     ids = index.ids_of(matches.row.tolist())
     attachments = index.attachments_of(matches.row.tolist())
@@ -48,37 +61,109 @@ def matched(index: PSTHash, event: dict[str, Any], version: int | None = None) -
     return sorted(ids)
 
 
+class PlainRows(GrowingSegment):
+    """Rows tried one by one: a growing segment that keeps nothing but their numbers."""
+
+    def __init__(self, rows: NDArray[np.int32]) -> None:
+        self._rows = rows
+
+    @classmethod
+    def takes(cls, compiled: Compiled, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+        return plain_conjunctions(compiled.programs, compiled.predicates, rows)
+
+    @classmethod
+    def build(
+        cls, compiled: Compiled, rows: NDArray[np.int32], attribute_count: int, shares: Shares
+    ) -> Self:
+        return cls(rows)
+
+    def insert(
+        self, compiled: Compiled, rows: NDArray[np.int32], attribute_count: int, shares: Shares
+    ) -> None:
+        assert rows.size and self.takes(compiled, rows).all()
+        self._rows = np.concatenate((self._rows, rows))
+        assert np.all(np.diff(self._rows) > 0)
+
+    def delete(self, compiled: Compiled, rows: NDArray[np.int32]) -> None:
+        assert np.isin(rows, self._rows).all()
+        self._rows = np.setdiff1d(self._rows, rows)
+
+    def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
+        if not self._rows.size:
+            return Hits(np.zeros(batch.entry_start.size, np.int64), np.zeros(0, np.int64))
+        tail = RecentRows((), self._rows)
+        (hits,) = tail.hits(compiled, batch, attribute_count)
+        return hits
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        return {"rows": self._rows}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        return cls(arrays["rows"])
+
+    def stats(self) -> dict[str, int]:
+        return {"candidate_count": self._rows.size}
+
+    def check(self, rows: NDArray[np.int32]) -> None:
+        assert self._rows.tolist() == rows.tolist()
+
+    def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
+        assert row in self._rows
+        return "among the plain rows"
+
+
+class PlainInPlace(InPlace):
+    """Plain conjunctions change in place, the rest is the companion's."""
+
+    name = "plain"
+    paper = ""
+    summary = "tries plain conjunctions one by one"
+    companion = PSTHash.name
+    segment_type = accompanied(PlainRows, PSTHash.segment_type)
+
+
 class Changes(RuleBasedStateMachine):
     """Each version's subscriptions are kept beside the index, and asked of the oracle."""
 
     folder: Path
+    index_type: type[Updatable]
 
     @initialize(nodes=st.lists(filters(4), max_size=6))
     def build(self, nodes: list[Filter]) -> None:
         base = [Subscription(name, node, name.encode()) for name, node in zip(IDS, nodes)]  # noqa: B905
-        self.index = PSTHash.build(base)
+        self.index = self.index_type.build(base)
         self.versions = {0: {one.id: one.filter for one in base}}
 
     def change(self, living: dict[str, Filter]) -> None:
         self.versions[self.index.version] = living
+        self.forget(self.index.oldest_version)
 
     @property
     def living(self) -> dict[str, Filter]:
         return dict(self.versions[self.index.version])
 
-    @rule(nodes=st.dictionaries(st.sampled_from(IDS), filters(4), min_size=1, max_size=3))
-    def add(self, nodes: dict[str, Filter]) -> None:
+    @rule(
+        nodes=st.dictionaries(st.sampled_from(IDS), filters(4), min_size=1, max_size=3),
+        step=STEPS,
+    )
+    def add(self, nodes: dict[str, Filter], step: int) -> None:
         living = self.living | nodes
         self.index.add_all(
-            [Subscription(name, node, name.encode()) for name, node in nodes.items()]
+            [Subscription(name, node, name.encode()) for name, node in nodes.items()],
+            self.after(step),
         )
         self.change(living)
 
-    @rule(name=st.sampled_from(IDS))
-    def remove(self, name: str) -> None:
+    @rule(name=st.sampled_from(IDS), step=STEPS)
+    def remove(self, name: str, step: int) -> None:
         living = self.living
-        assert self.index.remove(name) == (living.pop(name, None) is not None)
+        assert self.index.remove(name, self.after(step)) == (living.pop(name, None) is not None)
         self.change(living)
+
+    def after(self, step: int) -> int | None:
+        """A version to give to a change; None leaves it to the index."""
+        return self.index.version + step if step else None
 
     @rule()
     def advance(self) -> None:
@@ -96,7 +181,7 @@ class Changes(RuleBasedStateMachine):
     def reopen(self) -> None:
         path = self.folder / "index.snapshot"
         self.index.save(path, {"epoch": self.index.version})
-        self.index = PSTHash.open(path)
+        self.index = self.index_type.open(path)
         assert self.index.meta == {"epoch": self.index.version}
         self.forget(self.index.version)
 
@@ -125,17 +210,48 @@ class Changes(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("tail_rows", [0, 2, 64])
+@pytest.mark.parametrize("updatable", [PSTHash, PlainInPlace])
 def test_any_order_of_changes(
-    tail_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    updatable: type[Updatable], tail_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(updatable, "TAIL_ROWS_MAX", tail_rows)
-    monkeypatch.setattr(updatable, "RATIO", 2)
+    monkeypatch.setattr(recent_rows, "TAIL_ROWS_MAX", tail_rows)
+    monkeypatch.setattr(recent_rows, "RATIO", 2)
 
     class Machine(Changes):
         folder = tmp_path
+        index_type = updatable
 
     Machine.TestCase.settings = settings(max_examples=25, stateful_step_count=12)
     Machine.TestCase().runTest()
+
+
+def test_a_change_in_place_without_version_ends_the_older_ones() -> None:
+    index = PlainInPlace.build([subscription("s1", "v = 1"), subscription("s2", "v = 1")])
+    index.add(subscription("s3", "v = 1"), 1)
+    index.remove("s1", 2)
+    assert [matched(index, {"v": 1}, version) for version in range(3)] == [
+        ["s1", "s2"],
+        ["s1", "s2", "s3"],
+        ["s2", "s3"],
+    ]
+    assert index.stats()["own_row_count"] == 3
+    index.remove("s3")
+    assert index.oldest_version == index.version == 3
+    assert index.stats()["own_row_count"] == 1
+    with pytest.raises(ValueError, match="version 2 is not known, only 3 to 3"):
+        index.match(encode([{"v": 1}], index.vocabulary), NOW, 2)
+
+
+def test_filing_in_place_and_with_the_companion() -> None:
+    index = PlainInPlace.build([subscription("s1", "v = 1"), subscription("s2", "v = 1 OR w = 1")])
+    index.add(subscription("s3", "v = 1"))
+    index.add(subscription("s4", "v = 1 OR w = 1"))
+    assert [index.filing_of(name) for name in ("s1", "s2", "s3", "s4")] == [
+        "among the plain rows",
+        "with the companion, under v = 1, or w = 1",
+        "among the plain rows",
+        "among the newest: it is tried on every event until there are more of them",
+    ]
 
 
 def test_versions_of_the_module_docstring() -> None:
@@ -186,7 +302,7 @@ def test_recent_segments_stay_few_and_the_base_is_left_alone() -> None:
         index.add(one)
     stats = index.stats()
     assert stats["segment_count"] <= 5
-    assert stats["tail_row_count"] <= updatable.TAIL_ROWS_MAX
+    assert stats["tail_row_count"] <= recent_rows.TAIL_ROWS_MAX
     assert index._state.base_segment is base
     assert matched(index, {"v": [1, 999, 1_000, 3_999]}) == ["n1", "n1000", "n3999", "n999"]
     index.check()
