@@ -34,24 +34,29 @@ def file_elements(
 ) -> KeyColumns:
     """The rows of all elements by key; `signed` are their signatures, see `unsigned`."""
     dimensions, keys, key_rows = _list_keys(compiled, access, attribute_count)
+    return file_keys((keys, key_rows), access.spaces, dimensions, access.residue, signed)
+
+
+def file_keys(
+    listed: tuple[NDArray[np.uint64], NDArray[np.int32]],
+    spaces: SpaceColumns,
+    dimensions: Dimensions,
+    residue: NDArray[np.int32],
+    signed: Signed,
+) -> KeyColumns:
+    """A table of what is `listed`, keys and a number for each: buckets of ascending numbers."""
+    keys, numbers = listed
     order = np.argsort(keys)
-    keys, key_rows = keys[order], key_rows[order]
+    keys, numbers = keys[order], numbers[order]
     is_new = np.ones(keys.size, np.bool_)
     is_new[1:] = keys[1:] != keys[:-1]
     distinct = keys[is_new]
     table = np.zeros((_power_of_two(distinct.size * 5 // 4 + 1), 2), np.uint64)
-    kept, _ = fill_table(table, keys, key_rows)
-    key_filter = _new_filter(distinct.size)
+    kept, _ = fill_table(table, keys, numbers)
+    key_filter = new_filter(distinct.size)
     set_bits(key_filter, distinct)
-    return KeyColumns(
-        access.spaces,
-        dimensions,
-        key_filter,
-        table,
-        key_rows[:kept].copy(),
-        access.residue,
-        signed,
-    )
+    bucket = numbers[:kept].copy()
+    return KeyColumns(spaces, dimensions, key_filter, table, bucket, residue, signed)
 
 
 def unsigned(attribute_count: int) -> Signed:
@@ -106,8 +111,8 @@ def _list_keys(
     dimensions = Dimensions(
         np.zeros(attribute_count, np.uint8),
         np.zeros(attribute_count, np.uint8),
-        _new_filter(4 * np.unique(pairs).size),
-        _new_filter(_part_count(access)),
+        new_filter(4 * np.unique(pairs).size),
+        new_filter(_part_count(access)),
     )
     listed = np.empty(count, np.uint64), np.empty(count, np.int32)
     list_keys(*filed, dimensions, listed)
@@ -122,7 +127,8 @@ def _part_count(access: Access) -> int:
     return int(np.minimum(costs.key_count[costs.position[numbers]], SINGLE_KEYS_MAX).sum())
 
 
-def _new_filter(entry_count: int) -> NDArray[np.uint64]:
+def new_filter(entry_count: int) -> NDArray[np.uint64]:
+    """An empty bit filter with room for that many entries."""
     words = _power_of_two(entry_count * FILTER_BITS_PER_KEY // 64)
     return np.zeros(min(max(words, FILTER_WORDS_MIN), FILTER_WORDS_MAX), np.uint64)
 

@@ -3,12 +3,14 @@
 Paper    Fabret et al., SIGMOD 2001, section 3.1: algorithms of two phases test each distinct
          predicate once, and then look at subscriptions through the bits of their predicates.
 Idea     a leaf (a predicate, or the FALSE of one) is filed under its predicate spaces, as PSTHash
-         files rows. The spaces of an event's values lead to the leaves it may satisfy, and each of
-         these is tested once; leaves of other values of an attribute are never looked at.
+         files rows. The spaces of an event's values lead to the leaves it may satisfy; leaves of
+         other values of an attribute are never looked at. Most need no test: a cell lies within a
+         range or does not, and `!=` and NOT IN hold but at their own points.
 Layout   leaf      int32[l]   codes of distinct leaves, ascending; a leaf's place is its number here
-         keys      space -> places of leaves, see index.kernels.event_parts
-Worked   a = 1, a < 3, b = 2 of the event a = 1: the space a = 1 leads to the first, the cell below
-         3 to the second; both are tested and hold.
+         keys      space -> slots, place and mark: see index.kernels.phase_filing and event_parts
+Worked   a = 1, a < 3, a != 4, b = 2 of the event a = 1: the space a = 1 leads to the first leaf,
+         which is tested; the cell below 3 to the second, which holds; the presence of a to the
+         third, which holds because the point 4 was not met.
 """
 
 from __future__ import annotations
@@ -20,20 +22,34 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from index.access import Access, Shares, leaf_costs
+from index.access import Shares, leaf_costs
 from index.columns import EventBatch
-from index.kernels import inlined
-from index.kernels.cover import UNFILED, Elements, filing_of_leaf
+from index.kernels import inlined, leaf
+from index.kernels.cover import SINGLE_KEYS_MAX, UNFILED, filing_of_leaf
 from index.kernels.event_parts import COUNTS, KeyColumns, Memory, event_parts
+from index.kernels.filing import Dimensions, new_parts
 from index.kernels.keys import find_bucket, has_bit
+from index.kernels.phase_filing import EXCEPT, MARK_BITS, TEST, list_slots
+from index.kernels.prefetch import prefetch
 from index.kernels.probe import Compiled
 from index.kernels.verify import YES, leaf_holds, new_scratch
-from index.key_filing import file_elements, keys_from_arrays, keys_to_arrays, unsigned
+from index.key_filing import (
+    file_keys,
+    keys_from_arrays,
+    keys_to_arrays,
+    new_filter,
+    unsigned,
+)
 from index.predicates import PredicateColumns, PredicateKind
 from index.program import POLARITY_BITS, Programs
-from index.spaces import FACET_BITS, divide
+from index.spaces import FACET_BITS, Facet, divide
+
+_AHEAD = 8
+"""Slots from one asked for to the one looked at."""
 
 _FACET_MASK = (1 << FACET_BITS) - 1
+_MARK_MASK = (1 << MARK_BITS) - 1
+_EXISTS = int(Facet.EXISTS)
 _FIRST_OPAQUE = int(PredicateKind.OPAQUE_TEXT)
 
 
@@ -56,11 +72,11 @@ def plain_conjunctions(
         start, stop = programs.start[rows[place]], programs.start[rows[place] + 1]
         plain[place] = start < stop
         for at in range(start, stop):
-            leaf = programs.code[at]
+            code = programs.code[at]
             if (
-                leaf < 0
-                or predicates.record[leaf >> POLARITY_BITS]["kind"] >= _FIRST_OPAQUE
-                or filing_of_leaf(predicates, leaf) == UNFILED
+                code < 0
+                or predicates.record[code >> POLARITY_BITS]["kind"] >= _FIRST_OPAQUE
+                or filing_of_leaf(predicates, code) == UNFILED
             ):
                 plain[place] = False
                 break
@@ -88,17 +104,24 @@ def build_phase(
     compiled: Compiled, leaves: NDArray[np.int32], attribute_count: int
 ) -> PhaseColumns:
     """The way to `leaves`, codes that ascend; of rows that are `plain_conjunctions`."""
+    predicates = compiled.predicates
     used = np.unique(leaves >> POLARITY_BITS).astype(np.int64)
-    spaces, covers = divide(compiled.predicates, used, attribute_count)
-    costs = leaf_costs(compiled.predicates, used, spaces, covers, attribute_count, Shares.unknown())
-    elements = Elements(
-        np.arange(leaves.size, dtype=np.int32),
-        leaves,
-        np.full(leaves.size, -1, np.int32),
-        np.zeros(leaves.size, np.bool_),
+    spaces, covers = divide(predicates, used, attribute_count)
+    costs = leaf_costs(predicates, used, spaces, covers, attribute_count, Shares.unknown())
+    slot_count = int(np.minimum(costs.key_count, SINGLE_KEYS_MAX).sum())
+    dimensions = Dimensions(
+        np.zeros(attribute_count, np.uint8),
+        np.zeros(attribute_count, np.uint8),
+        new_filter(0),
+        new_filter(slot_count + attribute_count),
     )
-    access = Access(spaces, covers, costs, elements, np.zeros(0, np.int32))
-    keys = file_elements(compiled, access, attribute_count, unsigned(attribute_count))
+    filed = predicates, (spaces, costs, covers), leaves, new_parts(SINGLE_KEYS_MAX + 1), dimensions
+    count = list_slots(*filed, (np.empty(0, np.uint64), np.empty(0, np.int32)))
+    listed = np.empty(count, np.uint64), np.empty(count, np.int32)
+    if count:
+        list_slots(*filed, listed)
+    nothing = np.zeros(0, np.int32)
+    keys = file_keys(listed, spaces, dimensions, nothing, unsigned(attribute_count))
     return PhaseColumns(leaves, keys)
 
 
@@ -140,20 +163,49 @@ def satisfied(
 
     On entry the event has been entered into memory.scratch.
     """
-    keys = phase.keys
     count = 0
-    for at in range(event_parts(keys, batch, event, memory)):
-        dimension, part = memory.dimension[at], memory.part[at]
-        if not keys.dimensions.single[dimension >> FACET_BITS] >> (dimension & _FACET_MASK) & 1:
+    part_count = event_parts(phase.keys, batch, event, memory)
+    # What holds unless a point is met has to come after all points.
+    for whole in range(2):
+        for at in range(part_count):
+            if (memory.dimension[at] & _FACET_MASK <= _EXISTS) == whole:
+                count = _collect(phase, predicates, batch, memory, (at, event + 1), count)
+    return count
+
+
+@leaf
+def _collect(
+    phase: PhaseColumns,
+    predicates: PredicateColumns,
+    batch: EventBatch,
+    memory: Memory,
+    place: tuple[int, int],
+    count: int,
+) -> int:
+    """Append the leaves of the event's part place[0] that hold, each once; returns their number."""
+    keys, (at, stamp) = phase.keys, place
+    dimension, part = memory.dimension[at], memory.part[at]
+    if not keys.dimensions.single[dimension >> FACET_BITS] >> (dimension & _FACET_MASK) & 1:
+        return count
+    if not has_bit(keys.key_filter, part):
+        return count
+    start, stop = find_bucket(keys.table, part)
+    for slot in range(start, stop):
+        if slot + _AHEAD < stop:
+            prefetch(memory.stamp, keys.bucket_row[slot + _AHEAD] >> MARK_BITS)
+        found, mark = keys.bucket_row[slot] >> MARK_BITS, keys.bucket_row[slot] & _MARK_MASK
+        if memory.stamp[found] == stamp:
             continue
-        if not has_bit(keys.key_filter, part):
-            continue
-        start, stop = find_bucket(keys.table, part)
-        for slot in range(start, stop):
-            place = keys.bucket_row[slot]
-            if memory.stamp[place] != event + 1:
-                memory.stamp[place] = event + 1
-                if leaf_holds(predicates, phase.leaf[place], batch, memory.scratch) == YES:
-                    memory.candidate[count] = place
-                    count += 1
+        if mark == TEST or mark == EXCEPT:
+            holds = leaf_holds(predicates, phase.leaf[found], batch, memory.scratch) == YES
+            if mark == EXCEPT:
+                # Another value with the hash of the point: not the point itself.
+                memory.stamp[found] = 0 if holds else stamp
+                continue
+            memory.stamp[found] = stamp
+            if not holds:
+                continue
+        memory.stamp[found] = stamp
+        memory.candidate[count] = found
+        count += 1
     return count

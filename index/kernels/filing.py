@@ -65,11 +65,11 @@ def leaf_parts(
     """Fill `parts` with the spaces a leaf is filed under; returns their number."""
     filing = filing_of_leaf(predicates, leaf)
     number = leaf >> POLARITY_BITS
-    first_dimension = int(predicates.record[number]["attribute"]) << FACET_BITS
     if filing >= BY_POINTS and (coarse or is_coarse(predicates, costs, leaf)):
         filing = BY_PRESENCE
     if filing == BY_POINTS:
-        return _point_parts(predicates, number, first_dimension, parts)
+        return point_parts(predicates, number, parts)
+    first_dimension = int(predicates.record[number]["attribute"]) << FACET_BITS
     if filing == BY_CELLS:
         count = 0
         position = costs.position[number]
@@ -86,11 +86,11 @@ def leaf_parts(
     return 1
 
 
-@inlined
-def _point_parts(
-    predicates: PredicateColumns, number: int, first_dimension: int, parts: Parts
-) -> int:
+@leaf
+def point_parts(predicates: PredicateColumns, number: int, parts: Parts) -> int:
+    """Fill `parts` with the points of =, IN or IS NULL; returns their number."""
     record = predicates.record[number]
+    first_dimension = int(record["attribute"]) << FACET_BITS
     if record["kind"] == _IS_NULL:
         _set_point(parts, 0, first_dimension | _POINT, 0.0, NO_MARK)
         return 1
