@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from index.access import words_of_leaf
 from index.companion import PartialSegment
+from index.frozen import frozen
 from index.kernels.probe import Compiled
 from index.predicate_phase import phase_from_arrays, phase_to_arrays, plain_conjunctions
 from index.vocabulary import Vocabulary
@@ -30,7 +31,7 @@ class ConjunctionSegment(PartialSegment, Generic[Columns]):
     columns_type: ClassVar[Any]
 
     def __init__(self, columns: Columns) -> None:
-        self._columns = columns
+        self._columns = frozen(columns)
         self._candidate_count = 0
         self._hit_count = 0
 

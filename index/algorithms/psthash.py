@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 
 from index.access import Access, Shares, choose_access, words_of_leaf
 from index.columns import EventBatch
+from index.frozen import frozen
 from index.kernels.cover import SINGLE_KEYS_MAX, Elements
 from index.kernels.event_parts import COUNTS, KeyColumns, Memory
 from index.kernels.filing import new_parts
@@ -69,8 +70,8 @@ class KeyTable(Segment):
     """The rows of one segment by key."""
 
     def __init__(self, keys: KeyColumns, elements: Elements) -> None:
-        self._keys = keys
-        self._elements = elements
+        self._keys = frozen(keys)
+        self._elements = frozen(elements)
         self._counts = np.zeros(COUNTS, np.int64)
 
     @classmethod

@@ -6,11 +6,12 @@ A new algorithm is tested by the line that puts it into the registry. The truth 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.algorithms.scan import Scan
@@ -20,18 +21,30 @@ from index.language import parse_text
 from index.model import Filter, Instant, Subscription
 from index.registry import ALGORITHMS, DEFAULT, get
 from index.statistics import EventStatistics
+from index.updatable import Updatable
 from tests.crowds import Crowd, crowds
+from tests.drawn import Drawn
 from tests.strategies import NOW, events_near, filters, payload_of
 
 Algorithm = type[MatchIndex]
 Check = Callable[[Algorithm], None]
 World = tuple[list[Filter], list[dict[str, Any]]]
 
-EXAMPLES = settings(max_examples=40)
-
 worlds: st.SearchStrategy[World] = st.lists(filters(), min_size=1, max_size=6).flatmap(
     lambda nodes: st.tuples(st.just(nodes), st.lists(events_near(*nodes), min_size=1, max_size=4))
 )
+
+WORLDS = Drawn(worlds)
+CROWDS = Drawn(crowds())
+WORLDS_IN_PARTS = Drawn(st.tuples(worlds, st.integers(0, 6)))
+WORLDS_IN_ORDER = Drawn(
+    worlds.flatmap(lambda world: st.tuples(st.just(world), st.permutations(range(len(world[0])))))
+)
+
+
+UPDATABLE = {
+    name: algorithm for name, algorithm in ALGORITHMS.items() if issubclass(algorithm, Updatable)
+}
 
 
 def subscriptions(nodes: Sequence[Filter]) -> list[Subscription]:
@@ -51,35 +64,54 @@ def matched(
     return [sorted(ids) for ids in index.ids_by_event(index.match(batch, now))]
 
 
+def bytes_of(index: MatchIndex) -> float:
+    """What an index says of its memory; 0 if nothing, as the oracle does."""
+    return sum(size for name, size in index.stats().items() if name.endswith("_bytes"))
+
+
 def check_answers_are_those_of_scan(algorithm: Algorithm) -> None:
-    @EXAMPLES
-    @given(worlds)
     def check(world: World) -> None:
         nodes, events = world
         index = algorithm.build(subscriptions(nodes))
         index.check()
         assert matched(index, events) == matched(Scan.build(subscriptions(nodes)), events)
 
-    check()
+    WORLDS.check(check)
 
 
 def check_nothing_is_missed_in_a_crowd(algorithm: Algorithm) -> None:
-    @EXAMPLES
-    @given(crowds())
     def check(crowd: Crowd) -> None:
         nodes, events = crowd
         index = algorithm.build(subscriptions(nodes))
         index.check()
         assert matched(index, events) == matched(Scan.build(subscriptions(nodes)), events)
 
-    check()
+    CROWDS.check(check)
+
+
+def check_changes_in_a_crowd(algorithm: Algorithm) -> None:
+    """Half is built; then one is added and one removed, or replaced, in turn."""
+
+    def check(crowd: Crowd) -> None:
+        nodes, events = crowd
+        half = len(nodes) // 2
+        index, scan = (kind.build(subscriptions(nodes)[:half]) for kind in (algorithm, Scan))
+        for number, subscription in enumerate(subscriptions(nodes)[half:]):
+            for changed in (index, scan):
+                changed.add(subscription)
+                if number % 3:
+                    changed.remove(f"s{number}")
+                else:
+                    changed.add(Subscription(f"s{number}", nodes[-1 - number]))
+        index.check()
+        assert matched(index, events) == matched(scan, events)
+
+    CROWDS.check(check)
 
 
 def check_adding_is_building(algorithm: Algorithm) -> None:
-    @EXAMPLES
-    @given(worlds, st.integers(0, 6))
-    def check(world: World, built_count: int) -> None:
-        nodes, events = world
+    def check(drawn: tuple[World, int]) -> None:
+        (nodes, events), built_count = drawn
         index = algorithm.build(subscriptions(nodes)[:built_count])
         for subscription in subscriptions(nodes)[built_count:]:
             index.add(subscription)
@@ -87,17 +119,14 @@ def check_adding_is_building(algorithm: Algorithm) -> None:
         assert matched(index, events) == matched(Scan.build(subscriptions(nodes)), events)
         assert len(index) == len(nodes)
 
-    check()
+    WORLDS_IN_PARTS.check(check)
 
 
 def check_removing_leaves_the_others(algorithm: Algorithm) -> None:
-    @EXAMPLES
-    @given(worlds, st.data())
-    def check(world: World, data: st.DataObject) -> None:
-        nodes, events = world
+    def check(drawn: tuple[World, list[int]]) -> None:
+        (nodes, events), order = drawn
         index, scan = (kind.build(subscriptions(nodes)) for kind in (algorithm, Scan))
-        order = data.draw(st.permutations([f"s{n}" for n in range(len(nodes))]))
-        for subscription_id in order:
+        for subscription_id in [f"s{n}" for n in order]:
             assert index.remove(subscription_id)
             assert not index.remove(subscription_id)
             scan.remove(subscription_id)
@@ -105,12 +134,10 @@ def check_removing_leaves_the_others(algorithm: Algorithm) -> None:
             assert matched(index, events) == matched(scan, events)
         assert len(index) == 0
 
-    check()
+    WORLDS_IN_ORDER.check(check)
 
 
 def check_replacing_leaves_nothing_of_the_old(algorithm: Algorithm) -> None:
-    @EXAMPLES
-    @given(worlds)
     def check(world: World) -> None:
         nodes, events = world
         index = algorithm.build([Subscription("s", node) for node in nodes])
@@ -121,12 +148,10 @@ def check_replacing_leaves_nothing_of_the_old(algorithm: Algorithm) -> None:
         assert matched(index, events) == expected
         assert len(index) == 1
 
-    check()
+    WORLDS.check(check)
 
 
 def check_statistics_and_order_change_nothing(algorithm: Algorithm) -> None:
-    @EXAMPLES
-    @given(worlds)
     def check(world: World) -> None:
         nodes, events = world
         statistics = EventStatistics()
@@ -136,24 +161,20 @@ def check_statistics_and_order_change_nothing(algorithm: Algorithm) -> None:
         index.check()
         assert matched(index, events) == matched(Scan.build(subscriptions(nodes)), events)
 
-    check()
+    WORLDS.check(check)
 
 
 def check_the_plain_way_to_columns_gives_the_same(algorithm: Algorithm) -> None:
-    @EXAMPLES
-    @given(worlds)
     def check(world: World) -> None:
         nodes, events = world
         index = algorithm.build(subscriptions(nodes))
         plain = index.match(encode(events, index.vocabulary), NOW)
         assert [sorted(ids) for ids in index.ids_by_event(plain)] == matched(index, events)
 
-    check()
+    WORLDS.check(check)
 
 
 def check_rows_ascend_and_repeat_nothing(algorithm: Algorithm) -> None:
-    @EXAMPLES
-    @given(worlds)
     def check(world: World) -> None:
         nodes, events = world
         index = algorithm.build(subscriptions(nodes))
@@ -167,7 +188,7 @@ def check_rows_ascend_and_repeat_nothing(algorithm: Algorithm) -> None:
         again = index.match(batch, NOW)
         assert again.row.tolist() == matches.row.tolist()
 
-    check()
+    WORLDS.check(check)
 
 
 def check_rows_keep_their_meaning(algorithm: Algorithm) -> None:
@@ -255,6 +276,23 @@ def check_it_describes_itself(algorithm: Algorithm) -> None:
     assert isinstance(index.filing_of("s1"), str) and index.filing_of("s1")
 
 
+def check_memory_returns_after_churn(algorithm: Algorithm) -> None:
+    """Ten times the population comes and goes; then the index is as large as a new one."""
+    kept = [f"a = {n} AND b BETWEEN {n} AND {2 * n} AND c = 'x{n % 7}'" for n in range(200)]
+    index = algorithm.build(texts(*kept))
+    for turn in range(10):
+        passing = texts(*(f"a = {n} AND b > {n + turn} AND d = 'y{n}'" for n in range(200)))
+        for one in passing:
+            index.add(Subscription(f"passing {one.id}", one.filter))
+        for one in passing:
+            index.remove(f"passing {one.id}")
+    if isinstance(index, Updatable):
+        index.merge()
+    index.check()
+    fresh = algorithm.build(texts(*kept))
+    assert bytes_of(index) <= 1.2 * bytes_of(fresh)
+
+
 CHECKS: list[Check] = [
     check for name, check in list(globals().items()) if name.startswith("check_")
 ]
@@ -264,6 +302,29 @@ CHECKS: list[Check] = [
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_contract(name: str, check: Check) -> None:
     check(ALGORITHMS[name])
+
+
+@pytest.mark.parametrize("name", sorted(UPDATABLE))
+def test_a_snapshot_answers_the_same(name: str, tmp_path: Path) -> None:
+    """And goes on changing as what it was written from."""
+    paths = (tmp_path / f"{number}.snapshot" for number in count())
+
+    def check(crowd: Crowd) -> None:
+        nodes, events = crowd
+        path = next(paths)
+        scan = Scan.build(subscriptions(nodes))
+        UPDATABLE[name].build(subscriptions(nodes)).save(path)
+        opened = UPDATABLE[name].open(path)
+        assert matched(opened, events) == matched(scan, events)
+        changing: tuple[MatchIndex, MatchIndex] = (opened, scan)
+        for changed in changing:
+            changed.remove("s0")
+            changed.add(Subscription("s1", nodes[0]))
+            changed.add(Subscription("new", nodes[-1]))
+        opened.check()
+        assert matched(opened, events) == matched(scan, events)
+
+    CROWDS.check(check)
 
 
 def test_the_registry_names_what_it_has() -> None:
