@@ -176,6 +176,7 @@ def _figures(contender: Contender, event_count: int) -> dict[str, object]:
 
 
 def _bytes(stats: dict[str, int | float]) -> int | None:
-    """What an index tells of its memory, part by part; None if it tells nothing."""
-    parts = [int(value) for name, value in stats.items() if name.endswith("_bytes")]
-    return sum(parts) if parts else None
+    """What an index tells of its memory, rows and structure; None if it tells nothing."""
+    if "structure_bytes" not in stats:
+        return None
+    return int(stats["row_bytes"] + stats["structure_bytes"])

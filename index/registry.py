@@ -8,10 +8,12 @@ from index.algorithms.opindex import OpIndex
 from index.algorithms.propagation import PrefetchedPropagation, Propagation
 from index.algorithms.psthash import PSTHash
 from index.algorithms.scan import Scan
+from index.algorithms.sequential import Sequential
 from index.base import MatchIndex
 
 ALGORITHMS: dict[str, type[MatchIndex]] = {
     Scan.name: Scan,
+    Sequential.name: Sequential,
     PSTHash.name: PSTHash,
     Counting.name: Counting,
     Propagation.name: Propagation,

@@ -41,6 +41,11 @@ class Segment(ABC):
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The structure that `to_arrays` wrote."""
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.to_arrays().values())
+
     @abstractmethod
     def stats(self) -> dict[str, int]:
         """Counts; those of several segments are added up."""

@@ -120,6 +120,18 @@ class Updatable(MatchIndex):
         return index
 
     @classmethod
+    def sharing(cls, other: Updatable, statistics: EventStatistics | None = None) -> Self:
+        """An index of another's base that shares its rows: to compare algorithms without as many
+        copies. What one of them removes, all lose.
+        """
+        index = cls()
+        index.vocabulary = other.vocabulary
+        index._shares = KnownShares(statistics)
+        base = other._state.base
+        index._begin(base, index._build_base(base), other.version)
+        return index
+
+    @classmethod
     def open(cls, path: Path | str, verify: bool = True) -> Self:
         """The index that `save` wrote. Arrays are mapped, so time hardly grows with the rows."""
         meta, arrays = open_snapshot(path, verify)
@@ -264,6 +276,7 @@ class Updatable(MatchIndex):
             "settled_count": self._settled_count,
             "evaluated_count": self._evaluated_count,
             "row_bytes": state.base.nbytes + state.recent.nbytes,
+            "structure_bytes": sum(segment.nbytes for segment in segments),
             **counts,
         }
 
