@@ -6,17 +6,18 @@ import argparse
 import importlib
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import matching
-from deploy.environment import UserError
+from deploy.environment import REPOSITORY, UserError
 from deploy.filter_files import read_lines, read_subscriptions
 from index import registry
 
-help = "measure matching (bench match) or the whole path (bench pipeline)"
+help = "measure matching (match), the whole path (pipeline), or the papers' figures (paper)"
 
 ROUNDS = 3
 
@@ -38,6 +39,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     match.add_argument("--rounds", type=int, default=ROUNDS, help="figures are medians of these")
     match.add_argument("--json", action="store_true", help="print the figures as JSON")
+    paper = kinds.add_parser("paper", help="draw figures and tables of the papers again")
+    paper.add_argument("names", nargs="*", metavar="NAME", help="figures; without any, a list")
+    paper.add_argument(
+        "--folder", type=Path, default=REPOSITORY / "docs" / "benchmarks", help="where they go"
+    )
+    paper.add_argument("--json", action="store_true", help="print as JSON how they came out")
     whole = kinds.add_parser("pipeline", help="the whole path against a pass-through of it")
     whole.add_argument(
         "--subscriptions", type=int, default=100_000, help="generated ones, beside the 40 written"
@@ -51,9 +58,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one benchmark; 1 if what came out is wrong, whatever the speed."""
+    if arguments.kind == "paper":
+        return _bench_paper(arguments)
     if arguments.rounds < 1:
         raise UserError("--rounds must be 1 or more")
     return _bench_match(arguments) if arguments.kind == "match" else _bench_pipeline(arguments)
+
+
+def _bench_paper(arguments: argparse.Namespace) -> int:
+    # Charts need a library that takes a second to import.
+    papers = importlib.import_module("benchmarks.paper.run")
+    known = papers.names()
+    if not arguments.names:
+        print("\n".join(known))
+        return 0
+    unknown = [name for name in arguments.names if name not in known]
+    if unknown:
+        raise UserError(
+            f"no figure is called {unknown[0]!r}; ./herald bench paper lists all of them"
+        )
+    try:
+        verdicts = papers.run(arguments.names, arguments.folder, _progress)
+    except AssertionError as error:
+        print(f"herald: {error}", file=sys.stderr)
+        return 1
+    if arguments.json:
+        print(json.dumps([asdict(one) for one in verdicts], indent=2))
+        return 0
+    for one in verdicts:
+        kept = "as in the paper" if one.kept else f"the paper has {' < '.join(one.paper)}"
+        print(f"{one.title}\n    {' < '.join(one.measured)}: {kept}")
+    return 0
 
 
 def _bench_pipeline(arguments: argparse.Namespace) -> int:

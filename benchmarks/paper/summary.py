@@ -1,0 +1,73 @@
+"""All methods on all workloads: the table of docs/benchmarks/README.md."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks.paper.chart import draw_bars
+from benchmarks.paper.measure import Figures, Progress, churn, measure
+from benchmarks.workloads import Workload, begen, fixed_attributes, sparse_table
+from benchmarks.workloads.begen import ADS, BEGen
+from benchmarks.workloads.fixed_attributes import W0
+from benchmarks.workloads.sparse_table import SparseTable
+from index.registry import ALGORITHMS
+from index.updatable import Updatable
+
+SUBSCRIPTIONS = 100_000
+EVENTS = 1_024
+CHURNED = 20_000
+"""Subscriptions of the index whose insertions and deletions are timed."""
+
+WORKLOADS: Mapping[str, Callable[[int], Workload]] = {
+    "ads": lambda count: begen.generate("ads", replace(ADS, subscriptions=count, events=EVENTS)),
+    "begen": lambda count: begen.generate("begen", BEGen(subscriptions=count, events=EVENTS)),
+    "eq": lambda count: fixed_attributes.generate(
+        "eq", replace(W0, subscriptions=count, events=EVENTS)
+    ),
+    "sparse": lambda count: sparse_table.generate(
+        "sparse", SparseTable(subscriptions=count, events=EVENTS)
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One method on one workload."""
+
+    workload: str
+    method: str
+    figures: Figures
+    insert_per_s: float
+    delete_per_s: float
+
+
+def run_summary(folder: Path, progress: Progress) -> list[Line]:
+    """Measure all, and write summary.csv and a chart a workload."""
+    methods = [name for name, one in ALGORITHMS.items() if issubclass(one, Updatable)]
+    lines = []
+    for name, generate in WORKLOADS.items():
+        figures = measure(generate(SUBSCRIPTIONS), methods, progress)
+        small = generate(CHURNED)
+        for method in methods:
+            progress(f"{name}: {method}, insertions and deletions")
+            lines.append(Line(name, method, figures[method], *churn(small, method)))
+        title = f"{name}: {SUBSCRIPTIONS:,} subscriptions"
+        times = {method: one.us_per_event for method, one in figures.items()}
+        draw_bars(folder / f"summary-{name}.png", title, "µs per event", times)
+    _write_csv(lines, folder / "summary.csv")
+    return lines
+
+
+def _write_csv(lines: list[Line], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    columns = ["us_per_event", "bytes_per_subscription", "build_s", "candidates_per_event"]
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["workload", "method", *columns, "insert_per_s", "delete_per_s"])
+        for line in lines:
+            measured = [f"{getattr(line.figures, name):.4g}" for name in columns]
+            rates = [f"{line.insert_per_s:.0f}", f"{line.delete_per_s:.0f}"]
+            writer.writerow([line.workload, line.method, *measured, *rates])

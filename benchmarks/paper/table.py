@@ -1,0 +1,52 @@
+"""A table of a paper: several methods on one workload, beside the numbers that the paper prints."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.paper.chart import draw_bars
+from benchmarks.paper.measure import Figures, Progress, measure
+from benchmarks.paper.sweep import ALIKE
+from benchmarks.workloads import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """One table at the sizes of this machine; `published` is in µs per event."""
+
+    name: str
+    title: str
+    workload: Callable[[], Workload]
+    methods: Sequence[str]
+    order: Sequence[str]
+    scaled: str
+    published: Mapping[str, float] = field(default_factory=dict)
+
+
+def run_table(table: PaperTable, folder: Path, progress: Progress) -> dict[str, Figures]:
+    """Measure, and write NAME.csv and NAME.png."""
+    figures = measure(table.workload(), table.methods, progress)
+    path = folder / f"{table.name}.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    columns = ["us_per_event", "bytes_per_subscription", "build_s", "candidates_per_event"]
+    columns.append("matches_per_event")
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["method", *columns, "published_us_per_event"])
+        for method, one in figures.items():
+            measured = [f"{getattr(one, name):.4g}" for name in columns]
+            writer.writerow([method, *measured, table.published.get(method, "")])
+    times = {method: one.us_per_event for method, one in figures.items()}
+    draw_bars(folder / f"{table.name}.png", table.title, "µs per event", times)
+    return figures
+
+
+def keeps_order(table: PaperTable, figures: Mapping[str, Figures]) -> bool:
+    """Is no method faster, by more than what is alike, than one that the paper ranks before?"""
+    times = [figures[method].us_per_event for method in table.order]
+    return all(
+        first <= ALIKE * second for at, first in enumerate(times) for second in times[at + 1 :]
+    )

@@ -1,0 +1,108 @@
+"""The papers' figures: measured over equal matches, drawn, and told how they came out."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.paper import measure, run
+from benchmarks.paper.measure import Figures, MatchesDifferError
+from benchmarks.paper.sweep import Outcome, Sweep, run_sweep
+from benchmarks.paper.table import PaperTable, run_table
+from benchmarks.workloads import Workload, begen
+from benchmarks.workloads.begen import BEGen
+from index.algorithms.psthash import PSTHash
+from index.columns import Matches
+from index.registry import ALGORITHMS
+
+METHODS = ("psthash", "sequential")
+
+
+def workload(count: float = 300) -> Workload:
+    return begen.generate("small", BEGen(subscriptions=int(count), events=40))
+
+
+def quiet(line: str) -> None:
+    assert line
+
+
+SWEEP = Sweep(
+    "small", "A small figure", "subscriptions", (100, 300), workload, METHODS, METHODS, "Small."
+)
+
+
+def test_a_sweep_is_written_and_drawn(tmp_path: Path) -> None:
+    sweep = replace(SWEEP, also={"build_s": "Construction"})
+    outcome = run_sweep(sweep, tmp_path, quiet)
+    with (tmp_path / "small.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [(line["subscriptions"], line["method"]) for line in lines] == [
+        (count, method) for count in ("100", "300") for method in METHODS
+    ]
+    assert all(float(line["us_per_event"]) > 0 for line in lines)
+    assert [float(line["candidates_per_event"]) for line in lines][1::2] == [100, 300]
+    for name in ("small.png", "small-build_s.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    assert sorted(outcome.order()) == sorted(METHODS)
+
+
+def figures(us_per_event: float) -> Figures:
+    return Figures(us_per_event, 1.0, 1.0, 1.0, {"candidate_count": 1.0})
+
+
+@pytest.mark.parametrize(("second", "kept"), [(2.0, True), (0.95, True), (0.5, False)])
+def test_the_order_is_kept_unless_a_later_one_is_faster(second: float, kept: bool) -> None:
+    points = {at: {"psthash": figures(1.0), "sequential": figures(second)} for at in SWEEP.values}
+    outcome = Outcome(SWEEP, points)
+    assert outcome.keeps_order() is kept
+    assert outcome.order()[0] == ("psthash" if second > 1 else "sequential")
+
+
+def test_a_table_stands_beside_the_published_numbers(tmp_path: Path) -> None:
+    table = PaperTable("t", "A table", workload, METHODS, METHODS, "Small.", {"psthash": 240})
+    run_table(table, tmp_path, quiet)
+    with (tmp_path / "t.csv").open(newline="") as file:
+        lines = {line["method"]: line for line in csv.DictReader(file)}
+    assert lines["psthash"]["published_us_per_event"] == "240"
+    assert lines["sequential"]["published_us_per_event"] == ""
+    assert (tmp_path / "t.png").exists()
+
+
+def test_no_time_is_told_of_methods_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    match = PSTHash.match
+
+    def losing(self: PSTHash, *arguments: object) -> Matches:
+        found = match(self, *arguments)  # type: ignore[arg-type]
+        return Matches(np.minimum(found.start, found.row.size - 1), found.row[:-1])
+
+    monkeypatch.setattr(PSTHash, "match", losing)
+    with pytest.raises(MatchesDifferError, match="psthash and sequential differ in batch 0"):
+        measure.measure(workload(), ("sequential", "psthash"), quiet)
+
+
+def test_churn_leaves_the_population() -> None:
+    inserted, deleted = measure.churn(workload(1_000), "psthash")
+    assert inserted > 0 and deleted > 0
+
+
+def test_every_figure_names_methods_of_the_registry() -> None:
+    for group in run.GROUPS.values():
+        for figure in group:
+            assert set(figure.order) <= set(figure.methods) <= set(ALGORITHMS), figure.name
+
+
+def test_a_verdict_takes_the_place_of_the_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "GROUPS", {"one": (SWEEP, replace(SWEEP, name="other"))})
+    for _ in range(2):
+        (verdict,) = run.run(["other"], tmp_path, quiet)
+    run.run(["small"], tmp_path, quiet)
+    with (tmp_path / "orders.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["figure"] for line in lines] == ["other", "small"]
+    assert lines[0]["measured"] == " < ".join(verdict.measured)
