@@ -25,6 +25,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=2_000)
+# Kernels that are interpreted take a hundred times as long.
+settings.register_profile("interpreted", parent=settings.get_profile("quick"), max_examples=5)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 

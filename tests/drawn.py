@@ -20,6 +20,11 @@ SHRINKING_EXAMPLES = 1_000
 """Examples among which a failure is looked for again, to be made smaller."""
 
 
+def example_count() -> int:
+    """As many as are drawn; fewer if the profile says so."""
+    return min(EXAMPLES, settings.get_profile(settings.get_current_profile_name()).max_examples)
+
+
 class Drawn(Generic[Example]):
     """Examples of a strategy, for each property its own."""
 
@@ -43,7 +48,7 @@ class Drawn(Generic[Example]):
             drawn: list[Example] = []
 
             @seed(zlib.crc32(name.encode()))
-            @settings(max_examples=EXAMPLES, phases=[Phase.generate], database=None)
+            @settings(max_examples=example_count(), phases=[Phase.generate], database=None)
             @given(self._strategy)
             def draw(example: Example) -> None:
                 drawn.append(example)

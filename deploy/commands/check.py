@@ -6,11 +6,13 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from deploy.commands.test import PARTS, run_parts
 from deploy.environment import REPOSITORY, child_environment
+
+COVERED_PERCENT_MIN = 95
 
 help = "run all that CI runs: format, lint, types, import rules, tests, docs"
 
@@ -18,6 +20,11 @@ help = "run all that CI runs: format, lint, types, import rules, tests, docs"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare what may be left out."""
     parser.add_argument("--fast", action="store_true", help="without the tests with real services")
+    parser.add_argument(
+        "--coverage",
+        action="store_true",
+        help="also run index/ interpreted, every line of its kernels counted; takes long",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -30,6 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
         "imports": lambda: tool("lint-imports"),
         "tests": lambda: run_parts(parts, []),
     }
+    if arguments.coverage:
+        steps["coverage"] = coverage
     outcomes = {name: timed(name, step) for name, step in steps.items()}
     for name, (code, seconds) in outcomes.items():
         print(f"{name:<8} {'passed' if code == 0 else 'FAILED'} in {seconds:.0f} s")
@@ -43,7 +52,22 @@ def timed(name: str, step: Callable[[], int]) -> tuple[int, float]:
     return step(), time.monotonic() - begin
 
 
-def tool(name: str, *arguments: str) -> int:
+def coverage() -> int:
+    """Run the tests of index/ with kernels interpreted; 1 if too few of its lines ran."""
+    interpreted = {"NUMBA_DISABLE_JIT": "1", "HYPOTHESIS_PROFILE": "interpreted"}
+    pytest = ["pytest", "-q", "-n", "auto", "--dist", "worksteal", "-m", "not connected"]
+    runs = [
+        ["erase"],
+        ["run", "--rcfile=pyproject.toml", "-p", "-m", *pytest, "tests/index", "tests/contract"],
+        ["combine", "-q"],
+        ["report", "--include=index/*", "--skip-covered", f"--fail-under={COVERED_PERCENT_MIN}"],
+    ]
+    codes = [tool("coverage", *arguments, environment=interpreted) for arguments in runs]
+    return max(codes)
+
+
+def tool(name: str, *arguments: str, environment: Mapping[str, str] | None = None) -> int:
     """Run a program of the virtual environment at the root of the repository."""
     command: Sequence[str] = [str(Path(sys.executable).parent / name), *arguments]
-    return subprocess.run(command, cwd=REPOSITORY, env=child_environment()).returncode
+    variables = {**child_environment(), **(environment or {})}
+    return subprocess.run(command, cwd=REPOSITORY, env=variables).returncode
