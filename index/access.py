@@ -120,28 +120,32 @@ def choose_access(
     rows: NDArray[np.int32],
     attribute_count: int,
     shares: Shares,
+    *,
+    access_predicates: int = 2,
 ) -> Access:
-    """Choose where to file each of `rows`; O(code) and a sort of the ends of ranges."""
+    """Choose where to file each of `rows`; O(code) and a sort of the ends of ranges.
+
+    access_predicates   N, up to so many leaves of a conjunction are filed under together
+    """
     leaf_counts, word_count = count_leaves(programs, rows)
     used = np.flatnonzero(leaf_counts)
     spaces, covers = divide(predicates, used, attribute_count)
     costs = leaf_costs(predicates, used, spaces, covers, attribute_count, shares)
     elements = Elements(
         np.empty(word_count, np.int32),
-        np.empty(word_count, np.int32),
-        np.empty(word_count, np.int32),
+        np.empty((word_count, access_predicates), np.int32),
         np.empty(word_count, np.bool_),
     )
     lengths = programs.start[rows + 1] - programs.start[rows]
-    tree = new_tree(int(lengths.max(initial=0)))
+    tree = new_tree(int(lengths.max(initial=0)), access_predicates)
     count, residue = cover_rows(programs, predicates, costs, rows, elements, tree)
-    chosen = Elements(
-        elements.row[:count],
-        elements.first[:count],
-        elements.second[:count],
-        elements.coarse[:count],
-    )
+    chosen = some_elements(elements, slice(count))
     return Access(spaces, covers, costs, chosen, residue)
+
+
+def some_elements(elements: Elements, chosen: slice | NDArray[np.bool_]) -> Elements:
+    """Some of the elements, in the same order."""
+    return Elements(elements.row[chosen], elements.leaf[chosen], elements.coarse[chosen])
 
 
 def leaf_costs(
@@ -247,6 +251,24 @@ def _open_text_ranges(
     short = np.flatnonzero(stop - middle == len(TEXT_END))
     is_open[short] |= predicates.needle[middle[short]] == TEXT_END[0]
     return is_open
+
+
+def words_of_filing(
+    predicates: PredicateColumns, vocabulary: Vocabulary, elements: Elements, row: int
+) -> str:
+    """What a row is filed under, in words."""
+    start, stop = np.searchsorted(elements.row, [row, row + 1]).tolist()
+    if start == stop:
+        return "under no key: it is tried on every event"
+    words = []
+    for at in range(start, stop):
+        texts = [
+            words_of_leaf(predicates, vocabulary, leaf, bool(elements.coarse[at]))
+            for leaf in elements.leaf[at].tolist()
+            if leaf >= 0
+        ]
+        words.append(" with ".join(sorted(texts)))
+    return "under " + ", or ".join(words)
 
 
 def words_of_leaf(

@@ -19,6 +19,7 @@ from index.kernels.filing import Dimensions, count_keys, list_keys, new_parts
 from index.kernels.keys import fill_table, set_bits
 from index.kernels.probe import Compiled
 from index.kernels.signature import Signed
+from index.kernels.triples import TripleColumns, TripleDimensions, list_triples
 from index.program import POLARITY_BITS
 from index.spaces import FACET_BITS, SpaceColumns
 
@@ -34,7 +35,8 @@ def file_elements(
 ) -> KeyColumns:
     """The rows of all elements by key; `signed` are their signatures, see `unsigned`."""
     dimensions, keys, key_rows = _list_keys(compiled, access, attribute_count)
-    return file_keys((keys, key_rows), access.spaces, dimensions, access.residue, signed)
+    listed = keys, key_rows
+    return file_keys(listed, access.spaces, dimensions, access.residue, signed)
 
 
 def file_keys(
@@ -45,18 +47,56 @@ def file_keys(
     signed: Signed,
 ) -> KeyColumns:
     """A table of what is `listed`, keys and a number for each: buckets of ascending numbers."""
-    keys, numbers = listed
+    dimensions.asked[:] = dimensions.single | dimensions.paired | signed.facets
+    return KeyColumns(spaces, dimensions, *_file_rows(*listed), residue, signed)
+
+
+def file_triples(
+    compiled: Compiled, access: Access, attribute_count: int, keys: KeyColumns
+) -> tuple[KeyColumns, TripleColumns]:
+    """The rows of all elements, which have three leaves; and `keys`, those of the other elements,
+    with filters that let the spaces of both pass.
+    """
+    memory = new_parts(SINGLE_KEYS_MAX), new_parts(SINGLE_KEYS_MAX), new_parts(SINGLE_KEYS_MAX)
+    filed = compiled.predicates, access.costs, access.covers, access.elements
+    count = count_keys(*filed, memory[0])
+    kind_count = _kind_count(compiled, access.elements.leaf, attribute_count)
+    dimensions = TripleDimensions(
+        np.zeros(attribute_count, np.uint8),
+        new_filter(4 * kind_count),
+        new_filter(8 * kind_count),
+        new_filter(count),
+        new_filter(_part_count(access)),
+    )
+    listed = np.empty(count, np.uint64), np.empty(count, np.int32)
+    list_triples(filed, memory, dimensions, listed)
+    asked = keys.dimensions.asked | dimensions.tripled
+    part_filter = _united(keys.dimensions.part_filter, dimensions.part_filter)
+    both = keys.dimensions._replace(asked=asked, part_filter=part_filter)
+    return keys._replace(dimensions=both), TripleColumns(dimensions, *_file_rows(*listed))
+
+
+def _file_rows(
+    keys: NDArray[np.uint64], rows: NDArray[np.int32]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int32]]:
+    """The key filter, the table and the buckets of these pairs."""
     order = np.argsort(keys)
-    keys, numbers = keys[order], numbers[order]
+    keys, rows = keys[order], rows[order]
     is_new = np.ones(keys.size, np.bool_)
     is_new[1:] = keys[1:] != keys[:-1]
     distinct = keys[is_new]
-    table = np.zeros((_power_of_two(distinct.size * 5 // 4 + 1), 2), np.uint64)
-    kept, _ = fill_table(table, keys, numbers)
+    table = np.zeros((slot_count(distinct.size), 2), np.uint64)
+    kept, _ = fill_table(table, keys, rows)
     key_filter = new_filter(distinct.size)
     set_bits(key_filter, distinct)
-    bucket = numbers[:kept].copy()
-    return KeyColumns(spaces, dimensions, key_filter, table, bucket, residue, signed)
+    return key_filter, table, rows[:kept].copy()
+
+
+def _united(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The bit filter of what is in either; a filter written twice is one of twice the size."""
+    size = max(one.size, other.size)
+    union: NDArray[np.uint64] = np.tile(one, size // one.size) | np.tile(other, size // other.size)
+    return union
 
 
 def unsigned(attribute_count: int) -> Signed:
@@ -66,6 +106,25 @@ def unsigned(attribute_count: int) -> Signed:
         np.zeros(1, np.int64),
         np.zeros(attribute_count << FACET_BITS, np.uint16),
         np.zeros(attribute_count, np.uint8),
+    )
+
+
+def triples_to_arrays(triples: TripleColumns) -> dict[str, NDArray[Any]]:
+    """All columns under their own names after a prefix, for a snapshot."""
+    arrays = {
+        **triples.dimensions._asdict(),
+        "key_filter": triples.key_filter,
+        "table": triples.table,
+        "bucket_row": triples.bucket_row,
+    }
+    return {f"triple_{name}": array for name, array in arrays.items()}
+
+
+def triples_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> TripleColumns:
+    """The columns that `triples_to_arrays` wrote."""
+    return TripleColumns(
+        TripleDimensions(*(arrays[f"triple_{name}"] for name in TripleDimensions._fields)),
+        *(arrays[f"triple_{name}"] for name in TripleColumns._fields[1:]),
     )
 
 
@@ -102,27 +161,34 @@ def _list_keys(
     """Every key with its row, and the dimensions they are made of."""
     predicates, elements = compiled.predicates, access.elements
     memory = new_parts(SINGLE_KEYS_MAX), new_parts(SINGLE_KEYS_MAX)
-    filed = predicates, access.costs, access.covers, elements, memory
-    count = count_keys(*filed)
-    attribute = predicates.record["attribute"]
-    paired = elements.second >= 0
-    pairs = attribute[elements.first[paired] >> POLARITY_BITS].astype(np.int64)
-    pairs = pairs * attribute_count + attribute[elements.second[paired] >> POLARITY_BITS]
+    filed = predicates, access.costs, access.covers, elements
+    count = count_keys(*filed, memory[0])
+    together = elements.leaf[(elements.leaf >= 0).sum(axis=1) > 1, :2]
     dimensions = Dimensions(
         np.zeros(attribute_count, np.uint8),
         np.zeros(attribute_count, np.uint8),
-        new_filter(4 * np.unique(pairs).size),
+        np.zeros(attribute_count, np.uint8),
+        new_filter(4 * _kind_count(compiled, together, attribute_count)),
         new_filter(_part_count(access)),
     )
     listed = np.empty(count, np.uint64), np.empty(count, np.int32)
-    list_keys(*filed, dimensions, listed)
+    list_keys(*filed, memory, dimensions, listed)
     return dimensions, *listed
+
+
+def _kind_count(compiled: Compiled, leaves: NDArray[np.int32], attribute_count: int) -> int:
+    """How many combinations of attributes the leaves of elements have; about, if they are many."""
+    attributes = compiled.predicates.record["attribute"][leaves >> POLARITY_BITS]
+    combined = np.zeros(len(leaves), np.int64)
+    for column in attributes.T:
+        combined = combined * attribute_count + column
+    return int(np.unique(combined).size)
 
 
 def _part_count(access: Access) -> int:
     """At most so many distinct spaces are parts of keys."""
     elements, costs = access.elements, access.costs
-    leaves = np.unique(np.concatenate((elements.first, elements.second)))
+    leaves = np.unique(elements.leaf)
     numbers = np.unique(leaves[leaves >= 0] >> POLARITY_BITS)
     return int(np.minimum(costs.key_count[costs.position[numbers]], SINGLE_KEYS_MAX).sum())
 
@@ -131,6 +197,11 @@ def new_filter(entry_count: int) -> NDArray[np.uint64]:
     """An empty bit filter with room for that many entries."""
     words = _power_of_two(entry_count * FILTER_BITS_PER_KEY // 64)
     return np.zeros(min(max(words, FILTER_WORDS_MIN), FILTER_WORDS_MAX), np.uint64)
+
+
+def slot_count(entry_count: int) -> int:
+    """Slots of a table for that many keys, of which it is at most four fifths full."""
+    return _power_of_two(entry_count * 5 // 4 + 1)
 
 
 def _power_of_two(least: int) -> int:

@@ -26,13 +26,13 @@ from index.access import Shares, leaf_costs
 from index.columns import EventBatch
 from index.kernels import inlined, leaf
 from index.kernels.cover import SINGLE_KEYS_MAX, UNFILED, filing_of_leaf
-from index.kernels.event_parts import COUNTS, KeyColumns, Memory, event_parts
+from index.kernels.event_parts import KeyColumns, Memory, event_parts, new_memory
 from index.kernels.filing import Dimensions, new_parts
 from index.kernels.keys import find_bucket, has_bit
 from index.kernels.phase_filing import EXCEPT, MARK_BITS, TEST, list_slots
 from index.kernels.prefetch import prefetch
 from index.kernels.probe import Compiled
-from index.kernels.verify import YES, leaf_holds, new_scratch
+from index.kernels.verify import YES, leaf_holds
 from index.key_filing import (
     file_keys,
     keys_from_arrays,
@@ -112,6 +112,7 @@ def build_phase(
     dimensions = Dimensions(
         np.zeros(attribute_count, np.uint8),
         np.zeros(attribute_count, np.uint8),
+        np.zeros(attribute_count, np.uint8),
         new_filter(0),
         new_filter(slot_count + attribute_count),
     )
@@ -137,18 +138,7 @@ def phase_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> PhaseColumns:
 
 def phase_memory(phase: PhaseColumns, batch: EventBatch, attribute_count: int) -> Memory:
     """Working memory for `satisfied`; `Memory.candidate` receives its answer."""
-    value_at = batch.value_start[batch.entry_start]
-    part_count = int((2 * np.diff(batch.entry_start) + 3 * np.diff(value_at)).max(initial=0))
-    return Memory(
-        new_scratch(attribute_count),
-        np.empty(part_count, np.int64),
-        np.empty(part_count, np.uint64),
-        np.zeros(phase.leaf.size, np.int32),
-        np.empty(phase.leaf.size, np.int32),
-        np.zeros(1, np.uint64),
-        np.zeros(1, np.int32),
-        np.zeros(COUNTS, np.int64),
-    )
+    return new_memory(batch, attribute_count, phase.leaf.size, np.zeros(1, np.uint64))
 
 
 @inlined

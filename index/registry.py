@@ -6,7 +6,7 @@ from index.algorithms.counting import Counting
 from index.algorithms.kindex import KIndex
 from index.algorithms.opindex import OpIndex
 from index.algorithms.propagation import PrefetchedPropagation, Propagation
-from index.algorithms.psthash import PSTHash
+from index.algorithms.psthash import PSTHash, PSTHash1, PSTHash3
 from index.algorithms.scan import Scan
 from index.algorithms.sequential import Sequential
 from index.base import MatchIndex
@@ -15,6 +15,8 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     Scan.name: Scan,
     Sequential.name: Sequential,
     PSTHash.name: PSTHash,
+    PSTHash1.name: PSTHash1,
+    PSTHash3.name: PSTHash3,
     Counting.name: Counting,
     Propagation.name: Propagation,
     PrefetchedPropagation.name: PrefetchedPropagation,

@@ -17,6 +17,9 @@ from index.columns import EventBatch
 from index.kernels.probe import Compiled, Hits
 from index.vocabulary import Vocabulary
 
+Step = Callable[[Hits, int], tuple[int, int]]
+"""Matches from an event on; see `collect_hits`."""
+
 
 class Segment(ABC):
     """An algorithm's structure over some rows of a store; immutable once built."""
@@ -59,7 +62,7 @@ class Segment(ABC):
         """Where a row is kept, in words."""
 
 
-def collect_hits(step: Callable[[Hits, int], tuple[int, int]], event_count: int, room: int) -> Hits:
+def collect_hits(step: Step, event_count: int, room: int) -> Hits:
     """The hits of all events, in an array that grows when an event's may not fit.
 
     step    matches from an event on; returns (event count, 0), or the event it could not begin for

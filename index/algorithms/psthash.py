@@ -36,16 +36,17 @@ Differs  Any filter, not only conjunctions: index.kernels.cover finds access cov
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from index.access import Access, Shares, choose_access, words_of_leaf
+from index.access import Access, Shares, choose_access, some_elements, words_of_filing
 from index.columns import EventBatch
 from index.frozen import frozen
 from index.kernels.cover import SINGLE_KEYS_MAX, Elements
-from index.kernels.event_parts import COUNTS, KeyColumns, Memory
+from index.kernels.event_parts import COUNTS, KeyColumns, Memory, new_memory
 from index.kernels.filing import new_parts
 from index.kernels.keys import first_lost_key
 from index.kernels.probe import Compiled, Hits, match_events
@@ -55,19 +56,31 @@ from index.kernels.signature import (
     Signed,
     sign_rows,
 )
-from index.kernels.verify import new_scratch
-from index.key_filing import file_elements, keys_from_arrays, keys_to_arrays
-from index.segment import Segment, collect_hits
+from index.kernels.triples import TripleColumns, TripleMemory, match_events_by_triples
+from index.key_filing import (
+    file_elements,
+    file_triples,
+    keys_from_arrays,
+    keys_to_arrays,
+    triples_from_arrays,
+    triples_to_arrays,
+)
+from index.segment import Segment, Step, collect_hits
 from index.spaces import FACET_BITS
 from index.updatable import Updatable
 from index.vocabulary import Vocabulary
 
 HITS_PER_EVENT = 8
 """Room for hits at first; it grows when the first events need more."""
+ELEMENT_NAMES = "single", "pair", "triple"
+"""Of elements with one, two and three leaves, in `stats`."""
 
 
 class KeyTable(Segment):
     """The rows of one segment by key."""
+
+    N: ClassVar[int] = 2
+    """Access predicates that a row is filed under at most."""
 
     def __init__(self, keys: KeyColumns, elements: Elements) -> None:
         self._keys = frozen(keys)
@@ -83,35 +96,29 @@ class KeyTable(Segment):
         shares: Shares,
     ) -> Self:
         """Choose access covers, list their keys, and sort the rows by them."""
-        access = choose_access(*compiled, rows, attribute_count, shares)
+        access = choose_access(*compiled, rows, attribute_count, shares, access_predicates=cls.N)
         signed = _signatures(compiled, access, rows, attribute_count)
         columns = file_elements(compiled, access, attribute_count, signed)
         return cls(columns, access.elements)
 
     def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
         """Look the events up one after the other, with more room for hits if it runs out."""
-        keys = self._keys
         row_count = compiled.programs.start.size - 1
-        value_at = batch.value_start[batch.entry_start]
-        part_count = int((2 * np.diff(batch.entry_start) + 3 * np.diff(value_at)).max(initial=0))
-        memory = Memory(
-            new_scratch(attribute_count),
-            np.empty(part_count, np.int64),
-            np.empty(part_count, np.uint64),
-            np.zeros(row_count, np.int32),
-            np.empty(row_count, np.int32),
-            _new_event_mask(keys.signed),
-            np.empty(part_count, np.int32),
-            np.zeros(COUNTS, np.int64),
-        )
+        event_mask = _new_event_mask(self._keys.signed)
+        memory = new_memory(batch, attribute_count, row_count, event_mask)
         event_count = batch.entry_start.size - 1
         hits = collect_hits(
-            lambda room, event: match_events(keys, compiled, batch, memory, room, event),
+            self._step(compiled, batch, memory),
             event_count,
-            HITS_PER_EVENT * event_count + keys.residue.size,
+            HITS_PER_EVENT * event_count + self._keys.residue.size,
         )
         self._counts += memory.counts
         return hits
+
+    def _step(self, compiled: Compiled, batch: EventBatch, memory: Memory) -> Step:
+        """What `collect_hits` calls."""
+        keys = self._keys
+        return lambda room, event: match_events(keys, compiled, batch, memory, room, event)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All columns under their own names."""
@@ -128,12 +135,15 @@ class KeyTable(Segment):
         """Sizes of the parts, and what `match` has counted so far."""
         keys = self._keys
         probes, candidates, verified, hits, _ = self._counts.tolist()
+        leaf_counts = np.count_nonzero(self._elements.leaf >= 0, axis=1)
         return {
             "residue_count": keys.residue.size,
             "bucket_count": int(np.count_nonzero(keys.table[:, 0])),
             "filing_count": keys.bucket_row.size,
-            "single_key_element_count": int(np.count_nonzero(self._elements.second < 0)),
-            "pair_key_element_count": int(np.count_nonzero(self._elements.second >= 0)),
+            **{
+                f"{name}_key_element_count": int(np.count_nonzero(leaf_counts == count))
+                for count, name in enumerate(ELEMENT_NAMES[: self.N], 1)
+            },
             "table_bytes": keys.table.nbytes + keys.bucket_row.nbytes,
             "filter_bytes": keys.key_filter.nbytes
             + keys.dimensions.part_filter.nbytes
@@ -150,18 +160,7 @@ class KeyTable(Segment):
     def check(self, rows: NDArray[np.int32]) -> None:
         """Walk the table, the buckets and the filters."""
         keys, elements = self._keys, self._elements
-        used = keys.table[keys.table[:, 0] != 0]
-        assert 5 * len(used) <= 4 * len(keys.table), "the table is more than four fifths full"
-        assert len(np.unique(used[:, 0])) == len(used), "a key has two slots"
-        assert first_lost_key(keys.table, keys.key_filter) < 0, "a key cannot be found"
-        filed = 0
-        for key, bounds in used.tolist():
-            start, stop = bounds >> 32, bounds & 0xFFFFFFFF
-            assert start < stop, f"key {key} has no rows"
-            bucket = keys.bucket_row[start:stop]
-            assert np.all(np.diff(bucket) > 0), f"rows of key {key} do not ascend"
-            filed += stop - start
-        assert filed == keys.bucket_row.size, "buckets overlap or leave gaps"
+        _check_buckets(keys.table, keys.key_filter, keys.bucket_row)
         assert np.isin(keys.bucket_row, elements.row).all(), "a row is filed without element"
         assert not np.isin(keys.residue, elements.row).any(), "a row of the residue is filed, too"
         assert np.isin(elements.row, rows).all() and np.isin(keys.residue, rows).all()
@@ -169,19 +168,96 @@ class KeyTable(Segment):
 
     def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
         """The elements of the row's cover."""
-        elements = self._elements
-        start, stop = np.searchsorted(elements.row, [row, row + 1]).tolist()
-        if start == stop:
-            return "under no key: it is tried on every event"
-        words = []
-        for at in range(start, stop):
-            leaves = [leaf for leaf in (elements.first[at], elements.second[at]) if leaf >= 0]
-            texts = [
-                words_of_leaf(compiled.predicates, vocabulary, int(leaf), bool(elements.coarse[at]))
-                for leaf in leaves
-            ]
-            words.append(" with ".join(sorted(texts)))
-        return "under " + ", or ".join(words)
+        return words_of_filing(compiled.predicates, vocabulary, self._elements, row)
+
+
+def _check_buckets(
+    table: NDArray[np.uint64], key_filter: NDArray[np.uint64], bucket_row: NDArray[np.int32]
+) -> None:
+    used = table[table[:, 0] != 0]
+    assert 5 * len(used) <= 4 * len(table), "the table is more than four fifths full"
+    assert len(np.unique(used[:, 0])) == len(used), "a key has two slots"
+    assert first_lost_key(table, key_filter) < 0, "a key cannot be found"
+    filed = 0
+    for key, bounds in used.tolist():
+        start, stop = bounds >> 32, bounds & 0xFFFFFFFF
+        assert start < stop, f"key {key} has no rows"
+        bucket = bucket_row[start:stop]
+        assert np.all(np.diff(bucket) > 0), f"rows of key {key} do not ascend"
+        filed += stop - start
+    assert filed == bucket_row.size, "buckets overlap or leave gaps"
+
+
+class SingleKeyTable(KeyTable):
+    """Rows by one access predicate."""
+
+    N = 1
+
+
+class TripleKeyTable(KeyTable):
+    """Rows by up to three access predicates: keys of three spaces stand apart from the others."""
+
+    N = 3
+
+    def __init__(self, keys: KeyColumns, elements: Elements, triples: TripleColumns) -> None:
+        super().__init__(keys, elements)
+        self._triples = triples
+
+    @classmethod
+    def build(
+        cls, compiled: Compiled, rows: NDArray[np.int32], attribute_count: int, shares: Shares
+    ) -> Self:
+        """The same, with rows of three access predicates filed by themselves."""
+        access = choose_access(*compiled, rows, attribute_count, shares, access_predicates=cls.N)
+        signed = _signatures(compiled, access, rows, attribute_count)
+        has_three = access.elements.leaf[:, cls.N - 1] >= 0
+        keys, triples = file_triples(
+            compiled,
+            _only(access, has_three),
+            attribute_count,
+            file_elements(compiled, _only(access, ~has_three), attribute_count, signed),
+        )
+        return cls(keys, access.elements, triples)
+
+    def _step(self, compiled: Compiled, batch: EventBatch, memory: Memory) -> Step:
+        filed = self._keys, self._triples
+        memories = memory, TripleMemory(np.empty_like(memory.dimension), np.empty_like(memory.part))
+        return lambda room, event: match_events_by_triples(
+            filed, compiled, batch, memories, room, event
+        )
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """All columns under their own names."""
+        return {**super().to_arrays(), **triples_to_arrays(self._triples)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The table that `to_arrays` wrote."""
+        elements = Elements(*(arrays[f"element_{name}"] for name in Elements._fields))
+        return cls(keys_from_arrays(arrays), elements, triples_from_arrays(arrays))
+
+    def stats(self) -> dict[str, int]:
+        """The same, and the sizes of what is filed under three spaces."""
+        triples, dimensions = self._triples, self._triples.dimensions
+        return {
+            **super().stats(),
+            "triple_bucket_count": int(np.count_nonzero(triples.table[:, 0])),
+            "triple_filing_count": triples.bucket_row.size,
+            "triple_table_bytes": triples.table.nbytes + triples.bucket_row.nbytes,
+            "triple_filter_bytes": triples.key_filter.nbytes
+            + sum(part.nbytes for part in dimensions),
+        }
+
+    def check(self, rows: NDArray[np.int32]) -> None:
+        """The same of both tables."""
+        super().check(rows)
+        triples, leaf = self._triples, self._elements.leaf
+        _check_buckets(triples.table, triples.key_filter, triples.bucket_row)
+        has_three = leaf[:, self.N - 1] >= 0
+        filed = np.unique(triples.bucket_row)
+        assert np.array_equal(filed, np.unique(self._elements.row[has_three])), "other rows"
+        dimensions = self._keys.dimensions
+        assert not np.any(triples.dimensions.tripled & ~dimensions.asked), "values not looked up"
 
 
 class PSTHash(Updatable):
@@ -190,7 +266,28 @@ class PSTHash(Updatable):
     name = "psthash"
     paper = "Ji, Jacobsen: PS-Tree-based Efficient Boolean Expression Matching. PVLDB 12(3), 2018"
     summary = "files each subscription under pairs of value spaces of two selective predicates"
-    segment_type = KeyTable
+    segment_type: ClassVar[type[Segment]] = KeyTable
+
+
+class PSTHash1(PSTHash):
+    """One access predicate a subscription; any filter."""
+
+    name = "psthash-1"
+    summary = "files each subscription under the value spaces of its most selective predicate"
+    segment_type = SingleKeyTable
+
+
+class PSTHash3(PSTHash):
+    """Three access predicates a subscription; any filter."""
+
+    name = "psthash-3"
+    summary = "files each subscription under triples of value spaces of three selective predicates"
+    segment_type = TripleKeyTable
+
+
+def _only(access: Access, chosen: NDArray[np.bool_]) -> Access:
+    """The same with some of its elements."""
+    return replace(access, elements=some_elements(access.elements, chosen))
 
 
 def _signatures(

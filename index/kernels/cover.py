@@ -1,15 +1,15 @@
 """Access covers: which leaves of a threshold tree to file a row under, so that no match is missed.
 
-A cover is a list of elements, each one leaf or two leaves of different attributes; whenever the
-tree holds, both leaves of some element hold. Bottom up, with the cost of a leaf the expected share
+A cover is a list of elements, each up to N leaves of different attributes; whenever the tree holds,
+all leaves of some element hold. Bottom up, with the cost of a leaf the expected share
 of events in which it holds, and of a cover the sum over its elements:
 
     leaf           itself; no cover if the leaf may hold where the attribute is absent
     need of n      the covers of the n - need + 1 cheapest children together: if need children hold,
                    at least one of these does. AND: the cheapest child. OR: all children
-    AND            or a pair of its leaves, if their product is cheaper
+    AND            or two of its leaves, up to N together, if their product is cheaper
 
-    a = 1 AND (b = 2 OR c > 3) AND d < 9      leaves .1, OR .02 + .3, .5      pair a, d: .1 * .5
+    a = 1 AND (b = 2 OR c > 3) AND d < 9      leaves .1, OR .02 + .3, .5      a with d: .1 * .5
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ BY_PRESENCE = 2
 BY_POINTS = 3
 BY_CELLS = 4
 
+ACCESS_PREDICATES_MAX = 3
+"""The largest N: with more, an event has too many combinations of spaces to look up."""
 PAIRED_LEAVES_MAX = 8
-"""Of a conjunction's leaves only that many cheapest are tried in pairs."""
+"""Of a conjunction's leaves only that many cheapest are tried together."""
 PAIR_KEYS_MAX = 256
-"""A pair that would file a row under more keys is not chosen."""
+"""Leaves that together would file a row under more keys are not chosen."""
 SINGLE_KEYS_MAX = 1024
 """A leaf of more spaces is filed under the presence of its attribute."""
 ROW_KEYS_MAX = 16_384
 """A row of more keys is filed under presences alone, at most one key a leaf."""
 KEYS_AT_DOUBLE_COST = 32
-"""A pair of that many keys must be twice as selective to be preferred to one of a single key."""
+"""Leaves of that many keys together must be twice as selective to be preferred to a single key."""
 
 _LEAF = -2
 _POLARITY_MASK = (1 << POLARITY_BITS) - 1
@@ -66,8 +68,7 @@ class Elements(NamedTuple):
     """The elements of the covers of all rows, row after row."""
 
     row: NDArray[np.int32]
-    first: NDArray[np.int32]  # code of a leaf
-    second: NDArray[np.int32]  # code of a leaf of another attribute, or -1
+    leaf: NDArray[np.int32]  # [elements, N] codes of leaves of different attributes, then -1
     coarse: NDArray[np.bool_]  # file the leaves under presence
 
 
@@ -80,11 +81,11 @@ class Tree(NamedTuple):
     node_at: NDArray[np.int64]  # word, counted from that of node 0 -> node
     cost: NDArray[np.float64]  # of the node's cover
     key_count: NDArray[np.int64]
-    partner: NDArray[np.int64]  # [k, 2] of a conjunction filed under a pair: the two nodes, or -1
+    partner: NDArray[np.int64]  # [k, N] of a conjunction filed under leaves together: these, or -1
     chosen: NDArray[np.bool_]  # the node's cover is part of its parent's
 
 
-def new_tree(words: int) -> Tree:
+def new_tree(words: int, access_predicates: int) -> Tree:
     """Memory for programs of that many words."""
     size = words + GATE_WORDS + 1
     return Tree(
@@ -94,7 +95,7 @@ def new_tree(words: int) -> Tree:
         np.zeros(size, np.int64),
         np.zeros(size, np.float64),
         np.zeros(size, np.int64),
-        np.zeros((size, 2), np.int64),
+        np.zeros((size, access_predicates), np.int64),
         np.zeros(size, np.bool_),
     )
 
@@ -159,7 +160,8 @@ def cover_rows(
 ) -> tuple[int, NDArray[np.int32]]:
     """Fill `elements` with the covers of `rows`; returns their number and the rows without cover.
 
-    On entry `elements` has room for as many elements as the rows have words of code.
+    On entry `elements` has room for as many elements as the rows have words of code; an element
+    has up to as many leaves as there is room for in `elements` and in `tree`.
     """
     count = 0
     residue = np.empty(rows.size, np.int32)
@@ -226,7 +228,7 @@ def _choose(
         else:
             _choose_children(tree, node)
             if tree.misses[node] == 0:
-                _choose_pair(programs, predicates, tree, node)
+                _choose_together(programs, predicates, tree, node)
 
 
 @njit(cache=True, nogil=True)
@@ -290,43 +292,69 @@ def _after(tree: Tree, node: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _choose_pair(programs: Programs, predicates: PredicateColumns, tree: Tree, gate: int) -> None:
-    """Replace the cover of a conjunction by a pair of its leaves, if one is cheaper."""
+def _choose_together(
+    programs: Programs, predicates: PredicateColumns, tree: Tree, gate: int
+) -> None:
+    """Replace the cover of a conjunction by two or three of its leaves, if together they cost less.
+
+    On exit tree.partner[gate] has them, cheaper ones first, and -1 behind the last.
+    """
+    width = tree.partner.shape[1]
     leaves = np.empty(PAIRED_LEAVES_MAX, np.int64)
+    attributes = np.empty(PAIRED_LEAVES_MAX, np.int64)
+    count = _cheapest_leaves(tree, gate, leaves) if width > 1 else 0
+    for place in range(count):
+        number = programs.code[tree.at[leaves[place]]] >> POLARITY_BITS
+        attributes[place] = predicates.record[number]["attribute"]
+    best = tree.cost[gate]
+    for one in range(count):
+        for other in range(one + 1, count):
+            pair_keys = tree.key_count[leaves[one]] * tree.key_count[leaves[other]]
+            if pair_keys > PAIR_KEYS_MAX or attributes[one] == attributes[other]:
+                continue
+            cost = tree.cost[leaves[one]] * tree.cost[leaves[other]]
+            weight = _weight(cost, pair_keys)
+            if weight < best:
+                best = weight
+                tree.cost[gate], tree.key_count[gate] = cost, pair_keys
+                tree.partner[gate, 0], tree.partner[gate, 1] = leaves[one], leaves[other]
+                tree.partner[gate, 2:] = -1
+            for third in range(other + 1, count if width > 2 else 0):
+                key_count = pair_keys * tree.key_count[leaves[third]]
+                weight = _weight(cost * tree.cost[leaves[third]], key_count)
+                if key_count > PAIR_KEYS_MAX or weight >= best:
+                    continue
+                if attributes[third] == attributes[one] or attributes[third] == attributes[other]:
+                    continue
+                best = weight
+                tree.cost[gate] = cost * tree.cost[leaves[third]]
+                tree.key_count[gate] = key_count
+                tree.partner[gate, 0], tree.partner[gate, 1] = leaves[one], leaves[other]
+                tree.partner[gate, 2] = leaves[third]
+
+
+@njit(cache=True, nogil=True)
+def _cheapest_leaves(tree: Tree, gate: int, leaves: NDArray[np.int64]) -> int:
+    """Fill `leaves` with the cheapest leaves right below a gate, ascending; returns how many."""
     count = 0
     for child in _children(tree, gate):
         if tree.misses[child] != _LEAF or not np.isfinite(tree.cost[child]):
             continue
-        place = min(count, PAIRED_LEAVES_MAX - 1)
-        if count == PAIRED_LEAVES_MAX and tree.cost[child] >= tree.cost[leaves[place]]:
+        place = min(count, leaves.size - 1)
+        if count == leaves.size and tree.cost[child] >= tree.cost[leaves[place]]:
             continue
-        count = min(count + 1, PAIRED_LEAVES_MAX)
+        count = min(count + 1, leaves.size)
         while place > 0 and tree.cost[leaves[place - 1]] > tree.cost[child]:
             leaves[place] = leaves[place - 1]
             place -= 1
         leaves[place] = child
-    best = tree.cost[gate]
-    for one in range(count):
-        for other in range(one + 1, count):
-            left, right = leaves[one], leaves[other]
-            key_count = tree.key_count[left] * tree.key_count[right]
-            cost = tree.cost[left] * tree.cost[right]
-            weighted = cost * (1 + (key_count - 1) / KEYS_AT_DOUBLE_COST)
-            if key_count > PAIR_KEYS_MAX or weighted >= best:
-                continue
-            if _attribute(programs, predicates, tree, left) == _attribute(
-                programs, predicates, tree, right
-            ):
-                continue
-            best = weighted
-            tree.cost[gate], tree.key_count[gate] = cost, key_count
-            tree.partner[gate, 0], tree.partner[gate, 1] = left, right
+    return count
 
 
 @njit(cache=True, nogil=True)
-def _attribute(programs: Programs, predicates: PredicateColumns, tree: Tree, node: int) -> int:
-    number = programs.code[tree.at[node]] >> POLARITY_BITS
-    return int(predicates.record[number]["attribute"])
+def _weight(cost: float, key_count: int) -> float:
+    """What leaves cost together, the more keys the more."""
+    return cost * (1 + (key_count - 1) / KEYS_AT_DOUBLE_COST)
 
 
 @njit(cache=True, nogil=True)
@@ -342,12 +370,13 @@ def _emit(
             node += 1
             continue
         if tree.chosen[node]:
-            first = tree.partner[node, 0] if paired else node
             elements.row[count] = row
-            elements.first[count] = programs.code[tree.at[first]]
-            elements.second[count] = -1
-            if paired:
-                elements.second[count] = programs.code[tree.at[tree.partner[node, 1]]]
+            for part in range(elements.leaf.shape[1]):
+                member = tree.partner[node, part] if paired else node
+                if member < 0 or (part and not paired):
+                    elements.leaf[count, part] = -1
+                else:
+                    elements.leaf[count, part] = programs.code[tree.at[member]]
             count += 1
         node = _after(tree, node)
     return count

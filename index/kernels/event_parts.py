@@ -16,8 +16,8 @@ from index.kernels import inlined
 from index.kernels.cells import number_cell, string_cell
 from index.kernels.filing import Dimensions, point_part
 from index.kernels.keys import has_bit, part_of
+from index.kernels.scratch import Scratch, new_scratch
 from index.kernels.signature import Signed, cell_code, point_code
-from index.kernels.verify import Scratch
 from index.predicates import BOOLEAN_MARK, NO_MARK, STRING_MARK
 from index.spaces import FACET_BITS, Facet, SpaceColumns
 
@@ -57,6 +57,24 @@ class Memory(NamedTuple):
     counts: NDArray[np.int64]  # keys looked for, candidates, verified, hits; slots touched
 
 
+def new_memory(
+    batch: EventBatch, attribute_count: int, row_count: int, event_mask: NDArray[np.uint64]
+) -> Memory:
+    """Memory for the events of a batch and rows below `row_count`."""
+    value_at = batch.value_start[batch.entry_start]
+    part_count = int((2 * np.diff(batch.entry_start) + 3 * np.diff(value_at)).max(initial=0))
+    return Memory(
+        new_scratch(attribute_count),
+        np.empty(part_count, np.int64),
+        np.empty(part_count, np.uint64),
+        np.zeros(row_count, np.int32),
+        np.empty(row_count, np.int32),
+        event_mask,
+        np.empty(part_count, np.int32),
+        np.zeros(COUNTS, np.int64),
+    )
+
+
 @inlined
 def event_parts(keys: KeyColumns, batch: EventBatch, event: int, memory: Memory) -> int:
     """Fill memory.dimension and memory.part, attributes ascending; returns the number of spaces."""
@@ -64,10 +82,9 @@ def event_parts(keys: KeyColumns, batch: EventBatch, event: int, memory: Memory)
     dimensions = keys.dimensions
     for entry in range(batch.entry_start[event], batch.entry_start[event + 1]):
         attribute = int(batch.entry_attribute[entry])
-        if attribute >= dimensions.single.size:
+        if attribute >= dimensions.asked.size:
             continue
-        facets = dimensions.single[attribute] | dimensions.paired[attribute]
-        facets |= keys.signed.facets[attribute]
+        facets = dimensions.asked[attribute]
         if facets == 0:
             continue
         base = attribute << FACET_BITS

@@ -1,7 +1,8 @@
 """Filing: the keys of the elements of access covers, and what a matcher must know to look them up.
 
 An element of one leaf has a key for each space of the leaf, one of two leaves a key for each pair
-of spaces (PSTHash, section 6.2: the cross product of the two access predicates' spaces).
+of spaces (PSTHash, section 6.2: the cross product of the two access predicates' spaces). Keys of
+three spaces are in `index.kernels.triples`.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Dimensions(NamedTuple):
 
     single: NDArray[np.uint8]  # [a] bits 1 << facet of keys of one space
     paired: NDArray[np.uint8]  # [a] of keys of two spaces
+    asked: NDArray[np.uint8]  # [a] all that an event's values are looked up in
     pair_filter: NDArray[np.uint64]  # pairs of dimensions
     part_filter: NDArray[np.uint64]  # spaces
 
@@ -121,21 +123,28 @@ def point_part(dimension: int, number: float, mark: int) -> np.uint64:
     return part_of(dimension, number_space(bits, mark))
 
 
+@inlined
+def element_leaf(elements: Elements, at: int, part: int) -> int:
+    """One of the leaves of an element, or -1."""
+    return int(elements.leaf[at, part]) if part < elements.leaf.shape[1] else -1
+
+
 @leaf
 def count_keys(
     predicates: PredicateColumns,
     costs: LeafCosts,
     covers: Covers,
     elements: Elements,
-    memory: tuple[Parts, Parts],
+    parts: Parts,
 ) -> int:
-    """How many keys the elements have."""
+    """How many keys the elements have, of however many leaves."""
     total = 0
     for at in range(elements.row.size):
-        coarse = elements.coarse[at]
-        count = leaf_parts(predicates, costs, covers, elements.first[at], coarse, memory[0])
-        if elements.second[at] >= 0:
-            count *= leaf_parts(predicates, costs, covers, elements.second[at], coarse, memory[1])
+        count = 1
+        for place in range(elements.leaf.shape[1]):
+            leaf = elements.leaf[at, place]
+            if leaf >= 0:
+                count *= leaf_parts(predicates, costs, covers, leaf, elements.coarse[at], parts)
         total += count
     return total
 
@@ -150,23 +159,27 @@ def list_keys(
     dimensions: Dimensions,
     listed: tuple[NDArray[np.uint64], NDArray[np.int32]],
 ) -> None:
-    """Fill `listed` with (key, row) of every key, and `dimensions` with what they are made of."""
+    """Fill `listed` with (key, row) of every key, and `dimensions` with what they are made of.
+
+    On entry no element has three leaves.
+    """
     keys, rows = listed
     total = 0
     for at in range(elements.row.size):
         coarse = elements.coarse[at]
         first, second = memory
-        first_count = leaf_parts(predicates, costs, covers, elements.first[at], coarse, first)
+        first_count = leaf_parts(predicates, costs, covers, elements.leaf[at, 0], coarse, first)
         for one in range(first_count):
             set_bit(dimensions.part_filter, first.part[one])
-        if elements.second[at] < 0:
+        other_leaf = element_leaf(elements, at, 1)
+        if other_leaf < 0:
             for one in range(first_count):
                 keys[total] = first.part[one]
                 rows[total] = elements.row[at]
                 total += 1
                 enter_dimension(dimensions.single, first.dimension[one])
             continue
-        second_count = leaf_parts(predicates, costs, covers, elements.second[at], coarse, second)
+        second_count = leaf_parts(predicates, costs, covers, other_leaf, coarse, second)
         for other in range(second_count):
             set_bit(dimensions.part_filter, second.part[other])
         if first_count and second_count and first.dimension[0] > second.dimension[0]:

@@ -29,7 +29,7 @@ from index.kernels.event_parts import (
 from index.kernels.filing import dimension_pair
 from index.kernels.keys import find_bucket, has_bit, pair_of
 from index.kernels.prefetch import prefetch
-from index.kernels.signature import SIGNATURE_WORDS, may_match
+from index.kernels.signature import SIGNATURE_WORDS, Signed, may_match
 from index.kernels.verify import NO, enter_event, holds, leave_event
 from index.predicates import PredicateColumns
 from index.program import POLARITY_BITS, Programs
@@ -71,36 +71,61 @@ def match_events(
     """
     for event in range(first_event, batch.entry_start.size - 1):
         part_count = event_parts(keys, batch, event, memory)
-        candidate_count = _probe(keys, memory, event, part_count)
-        hit_count = hits.start[event]
-        if hit_count + candidate_count + keys.residue.size > hits.hit.size:
-            for place in range(candidate_count):
-                memory.stamp[memory.candidate[place]] = 0
+        count = probe(keys, memory, event, part_count, 0)
+        if hits.start[event] + count + keys.residue.size > hits.hit.size:
+            forget_candidates(memory, count)
             forget_codes(memory)
-            return event, candidate_count + keys.residue.size
-        left_count = _rule_out(keys, compiled, memory, candidate_count)
+            return event, count + keys.residue.size
+        memory.counts[CANDIDATES] += count + keys.residue.size
+        count = rule_out(keys, compiled, memory, count)
         forget_codes(memory)
-        tried_count = left_count + keys.residue.size
-        enter_event(batch, event, memory.scratch.entry_of)
-        for place in range(tried_count):
-            _prefetch_ahead(compiled, memory, place, left_count)
-            row = (
-                keys.residue[place - left_count] if place >= left_count else memory.candidate[place]
-            )
-            verdict = holds(compiled.programs, compiled.predicates, batch, memory.scratch, row)
-            if verdict != NO:
-                hits.hit[hit_count] = np.int64(row) << VERDICT_BITS | verdict
-                hit_count += 1
-        leave_event(batch, event, memory.scratch.entry_of)
-        memory.counts[CANDIDATES] += candidate_count + keys.residue.size
-        memory.counts[VERIFIED] += tried_count
-        memory.counts[HITS] += hit_count - hits.start[event]
-        hits.start[event + 1] = hit_count
+        count = add_residue(keys.residue, memory, count)
+        verify_candidates(compiled, batch, memory, hits, event, count)
     return batch.entry_start.size - 1, 0
 
 
 @inlined
-def _rule_out(keys: KeyColumns, compiled: Compiled, memory: Memory, candidate_count: int) -> int:
+def verify_candidates(
+    compiled: Compiled,
+    batch: EventBatch,
+    memory: Memory,
+    hits: Hits,
+    event: int,
+    candidate_count: int,
+) -> None:
+    """Append the candidates that hold, or may, to the hits of the event, which have room."""
+    hit_count = hits.start[event]
+    enter_event(batch, event, memory.scratch.entry_of)
+    for place in range(candidate_count):
+        _prefetch_ahead(compiled, memory, place, candidate_count)
+        row = memory.candidate[place]
+        verdict = holds(compiled.programs, compiled.predicates, batch, memory.scratch, row)
+        if verdict != NO:
+            hits.hit[hit_count] = np.int64(row) << VERDICT_BITS | verdict
+            hit_count += 1
+    leave_event(batch, event, memory.scratch.entry_of)
+    memory.counts[VERIFIED] += candidate_count
+    memory.counts[HITS] += hit_count - hits.start[event]
+    hits.start[event + 1] = hit_count
+
+
+@inlined
+def add_residue(residue: NDArray[np.int32], memory: Memory, count: int) -> int:
+    """Append the rows without key to the candidates, which they are of every event."""
+    for place in range(residue.size):
+        memory.candidate[count + place] = residue[place]
+    return count + residue.size
+
+
+@inlined
+def forget_candidates(memory: Memory, count: int) -> None:
+    """Let no row be a candidate of the event at hand, so that it can be tried again."""
+    for place in range(count):
+        memory.stamp[memory.candidate[place]] = 0
+
+
+@inlined
+def rule_out(keys: KeyColumns, compiled: Compiled, memory: Memory, candidate_count: int) -> int:
     """Keep the candidates whose signature lets them match; returns how many are left."""
     left_count = 0
     for place in range(candidate_count):
@@ -127,18 +152,20 @@ def _prefetch_ahead(compiled: Compiled, memory: Memory, place: int, left_count: 
 
 
 @inlined
-def _probe(keys: KeyColumns, memory: Memory, event: int, part_count: int) -> int:
-    """Fill memory.candidate with the rows under the event's keys, each once; returns the number."""
-    count = 0
+def probe(keys: KeyColumns, memory: Memory, event: int, part_count: int, count: int) -> int:
+    """Append the rows under the event's keys of one and two spaces to the `count` candidates there
+    are, each once; returns how many there are now. Changes the order of the event's spaces.
+    """
     single, paired = keys.dimensions.single, keys.dimensions.paired
     pair_filter = keys.dimensions.pair_filter
+    rows = keys.key_filter, keys.table, keys.bucket_row
     pairable = 0
     for one in range(part_count):
         dimension, part = memory.dimension[one], memory.part[one]
         attribute, facet = dimension >> FACET_BITS, dimension & _FACET_MASK
         if single[attribute] >> facet & 1:
             memory.counts[PROBES] += 1
-            count = _collect(keys, memory, event, part, count)
+            count = collect(rows, keys.signed, memory, event, part, count)
         if paired[attribute] >> facet & 1:
             for other in range(pairable):
                 earlier = memory.dimension[other]
@@ -147,23 +174,34 @@ def _probe(keys: KeyColumns, memory: Memory, event: int, part_count: int) -> int
                 if has_bit(pair_filter, dimension_pair(earlier, dimension)):
                     memory.counts[PROBES] += 1
                     key = pair_of(memory.part[other], part)
-                    count = _collect(keys, memory, event, key, count)
+                    count = collect(rows, keys.signed, memory, event, key, count)
             memory.dimension[pairable], memory.part[pairable] = dimension, part
             pairable += 1
     return count
 
 
 @inlined
-def _collect(keys: KeyColumns, memory: Memory, event: int, key: np.uint64, count: int) -> int:
-    """Append the rows of a key that are not yet candidates of the event."""
-    if not has_bit(keys.key_filter, key):
+def collect(
+    rows: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int32]],
+    signed: Signed,
+    memory: Memory,
+    event: int,
+    key: np.uint64,
+    count: int,
+) -> int:
+    """Append the rows of a key that are not yet candidates of the event.
+
+    rows   key filter, table and buckets, see KeyColumns
+    """
+    key_filter, table, bucket_row = rows
+    if not has_bit(key_filter, key):
         return count
-    start, stop = find_bucket(keys.table, key)
+    start, stop = find_bucket(table, key)
     for at in range(start, stop):
-        row = keys.bucket_row[at]
+        row = bucket_row[at]
         if memory.stamp[row] != event + 1:
-            place = (row - keys.signed.first_row[0]) * SIGNATURE_WORDS
-            prefetch(keys.signed.signature, place)
+            place = (row - signed.first_row[0]) * SIGNATURE_WORDS
+            prefetch(signed.signature, place)
             memory.stamp[row] = event + 1
             memory.candidate[count] = row
             count += 1

@@ -32,7 +32,7 @@ from index.kernels.cover import (
     filing_of_leaf,
     is_coarse,
 )
-from index.kernels.filing import Parts, leaf_parts
+from index.kernels.filing import Parts, element_leaf, leaf_parts
 from index.predicates import PredicateColumns
 from index.program import GATE_WORDS, POLARITY_BITS, Programs
 from index.spaces import FACET_BITS, Covers, Facet, SpaceColumns
@@ -155,16 +155,18 @@ def _choose_leaves(
         if programs.code[at + 1] != 0:
             return 0
         at += GATE_WORDS
-    first = second = np.int64(-1)
+    first = second = third = -1
     if element < elements.row.size and elements.row[element] == row:
         if not elements.coarse[element]:
-            first, second = np.int64(elements.first[element]), np.int64(elements.second[element])
+            first = element_leaf(elements, element, 0)
+            second = element_leaf(elements, element, 1)
+            third = element_leaf(elements, element, 2)
     count = 0
     while at < stop and programs.code[at] >= 0:
         leaf_code = int(programs.code[at])
         at += 1
         filing = filing_of_leaf(predicates, leaf_code)
-        if filing == UNFILED or leaf_code == first or leaf_code == second:
+        if filing == UNFILED or leaf_code == first or leaf_code == second or leaf_code == third:
             continue
         cost = 1.0
         if filing >= BY_POINTS:
