@@ -6,6 +6,7 @@ from index.algorithms.counting import Counting
 from index.algorithms.kindex import KIndex
 from index.algorithms.opindex import OpIndex
 from index.algorithms.propagation import PrefetchedPropagation, Propagation
+from index.algorithms.pstbloom import PSTBloom
 from index.algorithms.psthash import PSTHash, PSTHash1, PSTHash3
 from index.algorithms.scan import Scan
 from index.algorithms.sequential import Sequential
@@ -17,6 +18,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     PSTHash.name: PSTHash,
     PSTHash1.name: PSTHash1,
     PSTHash3.name: PSTHash3,
+    PSTBloom.name: PSTBloom,
     Counting.name: Counting,
     Propagation.name: Propagation,
     PrefetchedPropagation.name: PrefetchedPropagation,

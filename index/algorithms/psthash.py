@@ -253,9 +253,8 @@ class TripleKeyTable(KeyTable):
         super().check(rows)
         triples, leaf = self._triples, self._elements.leaf
         _check_buckets(triples.table, triples.key_filter, triples.bucket_row)
-        has_three = leaf[:, self.N - 1] >= 0
-        filed = np.unique(triples.bucket_row)
-        assert np.array_equal(filed, np.unique(self._elements.row[has_three])), "other rows"
+        rows_of_three = self._elements.row[leaf[:, self.N - 1] >= 0]
+        assert np.isin(triples.bucket_row, rows_of_three).all(), "a row is filed without element"
         dimensions = self._keys.dimensions
         assert not np.any(triples.dimensions.tripled & ~dimensions.asked), "values not looked up"
 

@@ -44,6 +44,17 @@ class KeyColumns(NamedTuple):
     signed: Signed
 
 
+class EventSpaces(NamedTuple):
+    """What an event's values are looked up in, for methods that keep their rows otherwise."""
+
+    spaces: SpaceColumns
+    dimensions: Dimensions  # only `asked` and `part_filter` count
+    signed: Signed
+
+
+Divisions = KeyColumns | EventSpaces
+
+
 class Memory(NamedTuple):
     """Working memory of one call."""
 
@@ -76,7 +87,7 @@ def new_memory(
 
 
 @inlined
-def event_parts(keys: KeyColumns, batch: EventBatch, event: int, memory: Memory) -> int:
+def event_parts(keys: Divisions, batch: EventBatch, event: int, memory: Memory) -> int:
     """Fill memory.dimension and memory.part, attributes ascending; returns the number of spaces."""
     count = 0
     dimensions = keys.dimensions
@@ -101,7 +112,7 @@ def event_parts(keys: KeyColumns, batch: EventBatch, event: int, memory: Memory)
 
 @inlined
 def _value_parts(
-    keys: KeyColumns,
+    keys: Divisions,
     batch: EventBatch,
     value: int,
     facets: int,
@@ -150,7 +161,7 @@ def _value_parts(
 
 @inlined
 def _push_point(
-    keys: KeyColumns, memory: Memory, count: int, dimension: int, part: np.uint64
+    keys: Divisions, memory: Memory, count: int, dimension: int, part: np.uint64
 ) -> int:
     """Append a point space."""
     _set_code(keys.signed, memory, dimension, point_code(part))
@@ -158,14 +169,14 @@ def _push_point(
 
 
 @inlined
-def _push_cell(keys: KeyColumns, memory: Memory, count: int, dimension: int, cell: int) -> int:
+def _push_cell(keys: Divisions, memory: Memory, count: int, dimension: int, cell: int) -> int:
     """Append a cell."""
     _set_code(keys.signed, memory, dimension, cell_code(keys.spaces, dimension, cell))
     return _push(keys, memory, count, dimension, part_of(dimension, np.uint64(cell)))
 
 
 @inlined
-def _push_whole(keys: KeyColumns, memory: Memory, count: int, dimension: int) -> int:
+def _push_whole(keys: Divisions, memory: Memory, count: int, dimension: int) -> int:
     """Append the only space of a dimension."""
     _set_code(keys.signed, memory, dimension, np.uint64(0))
     return _push(keys, memory, count, dimension, part_of(dimension, np.uint64(0)))
@@ -184,7 +195,7 @@ def _set_code(signed: Signed, memory: Memory, dimension: int, code: np.uint64) -
 
 
 @inlined
-def _push(keys: KeyColumns, memory: Memory, count: int, dimension: int, part: np.uint64) -> int:
+def _push(keys: Divisions, memory: Memory, count: int, dimension: int, part: np.uint64) -> int:
     """Append a space unless it is part of no key."""
     if not has_bit(keys.dimensions.part_filter, part):
         return count
