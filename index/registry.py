@@ -5,6 +5,8 @@ from __future__ import annotations
 from index.algorithms.counting import Counting
 from index.algorithms.kindex import KIndex
 from index.algorithms.opindex import OpIndex
+from index.algorithms.opindex_cnf import OpIndexCNF
+from index.algorithms.opindex_dnf import OpIndexDNF
 from index.algorithms.propagation import PrefetchedPropagation, Propagation
 from index.algorithms.pstbloom import PSTBloom
 from index.algorithms.psthash import PSTHash, PSTHash1, PSTHash3
@@ -24,6 +26,8 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     PrefetchedPropagation.name: PrefetchedPropagation,
     KIndex.name: KIndex,
     OpIndex.name: OpIndex,
+    OpIndexDNF.name: OpIndexDNF,
+    OpIndexCNF.name: OpIndexCNF,
 }
 
 DEFAULT = PSTHash.name

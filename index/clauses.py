@@ -1,0 +1,77 @@
+"""Clauses: conjunctions under their pivots, what OpIndex makes of conjunctions and of DNF alike.
+
+Each clause lies under the attribute that is rarest among events, for it cannot hold without it
+(OpIndex, section 4.1), and its predicates are in the lists of that pivot.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.access import Shares
+from index.kernels.clause_counters import ClauseColumns
+from index.kernels.probe import Compiled
+from index.predicate_lists import build_lists, check_lists, visibility, words_of_asks
+from index.program import POLARITY_BITS
+from index.vocabulary import Vocabulary
+
+
+def file_clauses(
+    compiled: Compiled,
+    clause: NDArray[np.int32],
+    code: NDArray[np.int32],
+    attribute_count: int,
+    shares: Shares,
+) -> tuple[ClauseColumns, NDArray[np.int64]]:
+    """Choose pivots for clauses 0.., of which clause[i] asks for code[i].
+
+    Also returns the clauses in the order of their pivots: as such they are numbered in the columns.
+    """
+    predicates = compiled.predicates
+    attribute = predicates.record["attribute"][code >> POLARITY_BITS]
+    pivot = _pivots(clause, attribute, visibility(clause, attribute, attribute_count, shares))
+    order = np.argsort(pivot, kind="stable")
+    place_of = np.empty(order.size, np.int64)
+    place_of[order] = np.arange(order.size)
+    # Each leaf of a clause once, however often the clause has it.
+    asks = np.unique(place_of[clause] << 32 | code)
+    place, code = asks >> 32, (asks & 0xFFFFFFFF).astype(np.int32)
+    pivot = pivot[order]
+    under = pivot[place].astype(np.int64), np.arange(place.size)
+    columns = ClauseColumns(
+        build_lists(predicates, code, under, attribute_count),
+        place.astype(np.int32),
+        pivot,
+        np.bincount(place, minlength=order.size).astype(np.int32),
+    )
+    return columns, order
+
+
+def check_clauses(clauses: ClauseColumns) -> None:
+    """Every ask lies in the lists of its clause's pivot, and is counted."""
+    assert np.all(np.diff(clauses.pivot) >= 0), "clauses of a pivot lie apart"
+    counted = np.bincount(clauses.clause, minlength=clauses.needed.size)
+    assert np.array_equal(counted, clauses.needed), "a clause can never or too early be counted up"
+    pivot = clauses.pivot[clauses.clause].astype(np.int64)
+    check_lists(clauses.lists, (pivot, np.arange(clauses.clause.size)))
+
+
+def words_of_clause(
+    clauses: ClauseColumns, compiled: Compiled, vocabulary: Vocabulary, clause: int
+) -> str:
+    """The pivot of a clause, and the predicates that raise its counter."""
+    start, stop = np.searchsorted(clauses.clause, (clause, clause + 1))
+    words = words_of_asks(compiled, vocabulary, clauses.lists.leaf[start:stop])
+    pivot = ".".join(vocabulary.path(int(clauses.pivot[clause])))
+    return f"with pivot {pivot}, counted up to {clauses.needed[clause]} by {', '.join(words)}"
+
+
+def _pivots(
+    clause: NDArray[np.int32], attribute: NDArray[np.int32], visible: NDArray[np.float64]
+) -> NDArray[np.int32]:
+    """The least visible attribute of each clause; of several, that of the leaf tested first."""
+    order = np.lexsort((visible[attribute], clause))
+    is_first = np.ones(clause.size, np.bool_)
+    is_first[1:] = clause[1:] != clause[:-1]
+    return attribute[order[is_first]].astype(np.int32)
