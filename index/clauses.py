@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from index.access import Shares
 from index.kernels.clause_counters import ClauseColumns
 from index.kernels.probe import Compiled
-from index.predicate_lists import build_lists, check_lists, visibility, words_of_asks
+from index.predicate_lists import (
+    build_lists,
+    check_lists,
+    leaves_of_asks,
+    visibility,
+    words_of_asks,
+)
 from index.program import POLARITY_BITS
 from index.vocabulary import Vocabulary
 
@@ -39,32 +45,32 @@ def file_clauses(
     place, code = asks >> 32, (asks & 0xFFFFFFFF).astype(np.int32)
     pivot = pivot[order]
     under = pivot[place].astype(np.int64), np.arange(place.size)
-    columns = ClauseColumns(
-        build_lists(predicates, code, under, attribute_count),
-        place.astype(np.int32),
-        pivot,
-        np.bincount(place, minlength=order.size).astype(np.int32),
-    )
-    return columns, order
+    lists = build_lists(predicates, code, under, attribute_count)
+    first_ask = np.searchsorted(place, np.arange(order.size + 1)).astype(np.int32)
+    return ClauseColumns(lists, place[lists.ask].astype(np.int32), first_ask, pivot), order
 
 
 def check_clauses(clauses: ClauseColumns) -> None:
     """Every ask lies in the lists of its clause's pivot, and is counted."""
     assert np.all(np.diff(clauses.pivot) >= 0), "clauses of a pivot lie apart"
-    counted = np.bincount(clauses.clause, minlength=clauses.needed.size)
-    assert np.array_equal(counted, clauses.needed), "a clause can never or too early be counted up"
-    pivot = clauses.pivot[clauses.clause].astype(np.int64)
-    check_lists(clauses.lists, (pivot, np.arange(clauses.clause.size)))
+    counts = np.diff(clauses.first_ask)
+    ends = clauses.first_ask[0], clauses.first_ask[-1]
+    assert ends == (0, clauses.lists.ask.max(initial=-1) + 1), "asks of no clause"
+    assert np.all(counts > 0), "a clause that is never complete"
+    clause = np.repeat(np.arange(counts.size), counts)
+    assert np.array_equal(clause[clauses.lists.ask], clauses.clause), "an entry of another clause"
+    check_lists(clauses.lists, (clauses.pivot[clause].astype(np.int64), np.arange(clause.size)))
 
 
 def words_of_clause(
     clauses: ClauseColumns, compiled: Compiled, vocabulary: Vocabulary, clause: int
 ) -> str:
     """The pivot of a clause, and the predicates that raise its counter."""
-    start, stop = np.searchsorted(clauses.clause, (clause, clause + 1))
-    words = words_of_asks(compiled, vocabulary, clauses.lists.leaf[start:stop])
+    start, stop = clauses.first_ask[clause : clause + 2].tolist()
+    leaves = leaves_of_asks(clauses.lists, int(clauses.first_ask[-1]))[start:stop]
+    words = words_of_asks(compiled, vocabulary, leaves)
     pivot = ".".join(vocabulary.path(int(clauses.pivot[clause])))
-    return f"with pivot {pivot}, counted up to {clauses.needed[clause]} by {', '.join(words)}"
+    return f"with pivot {pivot}, counted up to {stop - start} by {', '.join(words)}"
 
 
 def _pivots(

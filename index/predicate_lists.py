@@ -94,12 +94,14 @@ class ListSegment(ConjunctionSegment[Columns]):
         self._hit_count += int(search.counts[HITS])
 
 
-def new_search(lists: ListColumns, batch: EventBatch, attribute_count: int) -> Search:
+def new_search(
+    lists: ListColumns, ask_count: int, batch: EventBatch, attribute_count: int
+) -> Search:
     """Working memory for the events of a batch."""
     return Search(
         new_scratch(attribute_count),
         new_lookups(batch, lists.tries),
-        np.zeros(lists.leaf.size, np.int32),
+        np.zeros(ask_count, np.int32),
         np.empty(lists.ask.size, np.int32),
         np.zeros(COUNTS, np.int64),
     )
@@ -135,10 +137,10 @@ def build_lists(
         entries.number[order],
         entries.mark[order],
         entries.ask[order].astype(np.int32),
+        code[entries.ask[order]],
         before[first_entry] - first_entry,
         entries.high[order][is_between],
         entries.high_mark[order][is_between],
-        code,
         tries,
     )
     sign(lists, lists.signature)
@@ -177,6 +179,13 @@ def check_lists(lists: ListColumns, under: tuple[NDArray[np.int64], NDArray[np.i
     affixed = (lists.operator[number] >= PREFIX) & (lists.operator[number] < AT_MOST)
     nodes = lists.number[affixed].astype(np.int64)
     assert np.array_equal(np.unique(nodes), np.flatnonzero(tries.ends)), "a needle ends nowhere"
+
+
+def leaves_of_asks(lists: ListColumns, ask_count: int) -> NDArray[np.int32]:
+    """The code of the leaf of each ask."""
+    leaf = np.empty(ask_count, np.int32)
+    leaf[lists.ask] = lists.leaf
+    return leaf
 
 
 def visibility(

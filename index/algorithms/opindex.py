@@ -8,7 +8,7 @@ Idea     a conjunction cannot match where one of its attributes is absent, so it
          of one operator form a list in which the satisfied ones follow each other; each raises the
          counter of its subscription. A list is cut into list_segments by attribute, and the
          signature of one tells that it has nothing for a value without a look at its entries.
-Layout   clauses    a clause is a row; pivot, needed and the lists: index.kernels.clause_counters
+Layout   clauses    a clause is a row; pivots, asks and the lists: index.kernels.clause_counters
            lists    pivot -> operator -> list_segments -> entries: index.kernels.predicate_lists
              tries  of prefixes and suffixes, whose nodes are operands: index.kernels.tries
          row        int32[n]   clause -> row
@@ -41,8 +41,8 @@ from index.clauses import check_clauses, file_clauses, words_of_clause
 from index.columns import EventBatch
 from index.companion import accompanied
 from index.kernels import leaf
-from index.kernels.clause_counters import ClauseColumns, Counters, new_counters, raise_counter
-from index.kernels.predicate_lists import HITS, ListColumns, Search, satisfied_asks
+from index.kernels.clause_counters import ClauseColumns, clause_found, new_counters, raise_counter
+from index.kernels.predicate_lists import HITS, ListColumns, Search, satisfied
 from index.kernels.probe import VERDICT_BITS, Compiled, Hits
 from index.kernels.verify import NO
 from index.normal_forms import AND, in_normal_form
@@ -88,8 +88,9 @@ class Conjunctions(ListSegment[OpIndexColumns]):
     def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
         """Visit pivots event after event."""
         columns = self._columns
-        search = new_search(columns.clauses.lists, batch, attribute_count)
-        working = search, new_counters(columns.clauses, search.counts)
+        clauses = columns.clauses
+        search = new_search(clauses.lists, int(clauses.first_ask[-1]), batch, attribute_count)
+        working = search, new_counters(clauses)
         hits = collect_hits(
             lambda room, event: count_predicates(columns, compiled, batch, working, room, event),
             batch.entry_start.size - 1,
@@ -126,23 +127,22 @@ def count_predicates(
     columns: OpIndexColumns,
     compiled: Compiled,
     batch: EventBatch,
-    working: tuple[Search, Counters],
+    working: tuple[Search, NDArray[np.int32]],
     hits: Hits,
     first_event: int,
 ) -> tuple[int, int]:
     """Match from `first_event` on. Returns (event count, 0), or the event whose hits may not fit
     any more, and how many must.
     """
-    clauses, (search, counters) = columns.clauses, working
+    clauses, (search, counter) = columns.clauses, working
     row_count, hit_count = columns.row.size, hits.start[first_event]
     for event in range(first_event, batch.entry_start.size - 1):
         if hits.hit.size - hit_count < row_count:
             return event, row_count
-        for at in range(satisfied_asks(clauses.lists, compiled.predicates, batch, search, event)):
-            found = search.found[at]
-            verdict = raise_counter(clauses, counters, found, event)
+        for at in range(satisfied(clauses.lists, compiled.predicates, batch, search, event)):
+            verdict = raise_counter(clauses, counter, search, at, event)
             if verdict != NO:
-                row = columns.row[clauses.clause[found if found >= 0 else ~found]]
+                row = columns.row[clause_found(clauses, search, at)]
                 hits.hit[hit_count] = np.int64(row) << VERDICT_BITS | verdict
                 hit_count += 1
         search.counts[HITS] += hit_count - hits.start[event]

@@ -8,8 +8,9 @@ Idea     no attribute need be present where an AND of ORs holds, but of each OR 
          a predicate that holds clears the bit of its OR, and a row without bits matches.
 Layout   lists      pivot -> operator -> list_segments -> entries: index.kernels.predicate_lists;
                     every predicate of a row lies under each of its pivots
-         place      int32[a]   predicate of a row -> place of the row
-         bit        uint8[a]   the OR it belongs to
+         place      int32[p]   entry -> place of the row
+         bit        uint8[p]   entry -> the OR it belongs to
+         first_ask  int32[n+1] place -> its predicates, by OR
          row        int32[n], bits uint8[n]   place -> row, and its ORs
          chosen     uint8[n]   the OR whose attributes are the pivots
          bitmap     uint64[n, 3]   working memory: 1 + the event, bits of ORs of which nothing
@@ -40,7 +41,14 @@ from index.algorithms.psthash import PSTHash
 from index.columns import EventBatch
 from index.companion import accompanied
 from index.kernels import inlined, leaf
-from index.kernels.predicate_lists import CANDIDATES, HITS, ListColumns, Search, satisfied_asks
+from index.kernels.predicate_lists import (
+    CANDIDATES,
+    HITS,
+    ListColumns,
+    Search,
+    entry_found,
+    satisfied,
+)
 from index.kernels.probe import VERDICT_BITS, Compiled, Hits
 from index.kernels.verify import UNDECIDED, YES
 from index.normal_forms import AND, in_normal_form, parts_of_rows
@@ -48,6 +56,7 @@ from index.predicate_lists import (
     ListSegment,
     build_lists,
     check_lists,
+    leaves_of_asks,
     new_search,
     visibility,
     words_of_asks,
@@ -65,11 +74,12 @@ _ALL, _ONE, _CLEAR = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(1), np.uint64(0)
 
 
 class CNFColumns(NamedTuple):
-    """n rows of a predicates."""
+    """n rows of a asks and p entries."""
 
     lists: ListColumns
-    place: NDArray[np.int32]  # [a] ascending
-    bit: NDArray[np.uint8]  # [a] ascending for each place
+    place: NDArray[np.int32]  # [p] of an entry
+    bit: NDArray[np.uint8]  # [p] of an entry
+    first_ask: NDArray[np.int32]  # [n+1] the asks of a row follow each other
     row: NDArray[np.int32]  # [n] rows that share a pivot are near each other
     bits: NDArray[np.uint8]  # [n]
     chosen: NDArray[np.uint8]  # [n] a bit
@@ -118,10 +128,12 @@ class Conjunctions(ListSegment[CNFColumns]):
         place, bit, code = place[by_place], bit[by_place], code[by_place]
         chosen = (chosen - first_part[:-1])[order]
         under = _under_pivots(place, asked[code >> POLARITY_BITS], bit == chosen[place])
+        lists = build_lists(compiled.predicates, code, under, attribute_count)
         columns = CNFColumns(
-            build_lists(compiled.predicates, code, under, attribute_count),
-            place.astype(np.int32),
-            bit.astype(np.uint8),
+            lists,
+            place[lists.ask].astype(np.int32),
+            bit[lists.ask].astype(np.uint8),
+            np.searchsorted(place, np.arange(rows.size + 1)).astype(np.int32),
             rows[order].astype(np.int32),
             np.diff(first_part)[order].astype(np.uint8),
             chosen.astype(np.uint8),
@@ -131,7 +143,7 @@ class Conjunctions(ListSegment[CNFColumns]):
     def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
         """Visit pivots event after event."""
         columns = self._columns
-        search = new_search(columns.lists, batch, attribute_count)
+        search = new_search(columns.lists, int(columns.first_ask[-1]), batch, attribute_count)
         working = search, np.zeros((columns.row.size, 3), np.uint64)
         hits = collect_hits(
             lambda room, event: clear_bits(columns, compiled, batch, working, room, event),
@@ -145,23 +157,27 @@ class Conjunctions(ListSegment[CNFColumns]):
         """Every row has a bit for each OR, and its predicates lie under the pivots of one."""
         columns = self._columns
         assert np.array_equal(np.sort(columns.row), rows), "other rows than it was built for"
-        owned = columns.place.astype(np.int64) << 8 | columns.bit
-        assert np.all(np.diff(owned) >= 0), "the predicates of an OR lie apart"
-        place, bit = np.unique(owned) >> 8, np.unique(owned) & 0xFF
-        assert np.array_equal(np.bincount(place, minlength=rows.size), columns.bits), "a lost bit"
-        assert np.all(bit < columns.bits[place]), "a bit that no bitmap begins with"
+        ends = columns.first_ask[0], columns.first_ask[-1]
+        assert ends == (0, columns.lists.ask.max(initial=-1) + 1), "asks of no row"
+        place, bit = _places_and_bits(columns)
+        assert np.array_equal(place[columns.lists.ask], columns.place), "an entry of another row"
+        assert np.array_equal(bit[columns.lists.ask], columns.bit), "an entry of another OR"
+        owned = np.unique(place << 8 | bit)
+        assert np.array_equal(np.bincount(owned >> 8, minlength=rows.size), columns.bits)
+        assert np.all(owned & 0xFF < columns.bits[owned >> 8]), "a bit that no bitmap begins with"
         assert np.all(columns.chosen < columns.bits), "the pivots of no OR"
-        attribute = np.empty(columns.place.size, np.int32)
+        attribute = np.empty(place.size, np.int32)
         attribute[columns.lists.ask] = columns.lists.attribute
-        is_chosen = columns.bit == columns.chosen[columns.place]
-        check_lists(columns.lists, _under_pivots(columns.place, attribute, is_chosen))
+        is_chosen = bit == columns.chosen[place]
+        check_lists(columns.lists, _under_pivots(place, attribute, is_chosen))
 
     def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
         """The pivots, and the predicates that clear each bit."""
         columns = self._columns
         place = int(np.flatnonzero(columns.row == row)[0])
-        start, stop = np.searchsorted(columns.place, (place, place + 1)).tolist()
-        leaves, bit = columns.lists.leaf[start:stop], columns.bit[start:stop]
+        asks = slice(*columns.first_ask[place : place + 2].tolist())
+        leaves = leaves_of_asks(columns.lists, int(columns.first_ask[-1]))[asks]
+        bit = _places_and_bits(columns)[1][asks]
         record = compiled.predicates.record[leaves[bit == columns.chosen[place]] >> POLARITY_BITS]
         pivots = np.unique(record["attribute"]).tolist()
         paths = ", ".join(sorted(".".join(vocabulary.path(pivot)) for pivot in pivots))
@@ -206,8 +222,16 @@ def _shortest(
     return order[_is_first(row_of_part[order])].astype(np.int64)
 
 
+def _places_and_bits(columns: CNFColumns) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Of every ask the place of its row, and its bit."""
+    place = np.repeat(np.arange(columns.row.size), np.diff(columns.first_ask))
+    bit = np.empty(place.size, np.uint8)
+    bit[columns.lists.ask] = columns.bit
+    return place, bit
+
+
 def _under_pivots(
-    place: NDArray[np.int64] | NDArray[np.int32],
+    place: NDArray[np.int64],
     attribute: NDArray[np.int32],
     is_chosen: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -238,12 +262,9 @@ def clear_bits(
     for event in range(first_event, batch.entry_start.size - 1):
         if hits.hit.size - hit_count < row_count:
             return event, row_count
-        count = satisfied_asks(columns.lists, compiled.predicates, batch, search, event)
-        for at in range(count):
-            found = search.found[at]
-            place = columns.place[found if found >= 0 else ~found]
-            if _clear(columns, bitmap, search.counts, found, event):
-                hits.hit[hit_count] = place
+        for at in range(satisfied(columns.lists, compiled.predicates, batch, search, event)):
+            if _clear(columns, bitmap, search, at, event):
+                hits.hit[hit_count] = columns.place[entry_found(search, at)]
                 hit_count += 1
         # Only now is it known whether an OR that a regular expression may satisfy holds without.
         for at in range(hits.start[event], hit_count):
@@ -257,23 +278,19 @@ def clear_bits(
 
 @inlined
 def _clear(
-    columns: CNFColumns,
-    bitmap: NDArray[np.uint64],
-    counts: NDArray[np.int64],
-    found: int,
-    event: int,
+    columns: CNFColumns, bitmap: NDArray[np.uint64], search: Search, at: int, event: int
 ) -> bool:
-    """Clear the bit of an ask, or of ~ask only as possible; True if the row has none any more."""
-    ask = found if found >= 0 else ~found
-    place = columns.place[ask]
-    stamp = np.uint64(event + 1)
+    """Clear the bit of search.found[at], as possible if uncertain; True if that was the last."""
+    entry, stamp = entry_found(search, at), np.uint64(event + 1)
+    place = columns.place[entry]
     if bitmap[place, _STAMP] != stamp:
         bitmap[place, _STAMP] = stamp
         all_bits = _ALL >> np.uint64(BITS_MAX - columns.bits[place])
-        bitmap[place, _CERTAIN] = bitmap[place, _POSSIBLE] = all_bits
-        counts[CANDIDATES] += 1
-    bit = _ONE << np.uint64(columns.bit[ask])
-    if found >= 0:
+        bitmap[place, _CERTAIN] = all_bits
+        bitmap[place, _POSSIBLE] = all_bits
+        search.counts[CANDIDATES] += 1
+    bit = _ONE << np.uint64(columns.bit[entry])
+    if search.found[at] >= 0:
         bitmap[place, _CERTAIN] &= ~bit
     if bitmap[place, _POSSIBLE] & bit == _CLEAR:
         return False

@@ -5,7 +5,7 @@ Paper    Zhang, Chan, Tan, PVLDB 7(8) 2014, section 6.1 on DNF, 7.6 their measur
 Idea     a row that is an OR of conjunctions holds where any of them does. So each clause lies under
          a pivot of its own, the rarest of its attributes, and has a counter of its own. What is
          left is to name a row once, whichever of its clauses hold.
-Layout   clauses    pivot, needed and lists of c clauses: index.kernels.clause_counters
+Layout   clauses    pivots, asks and lists of c clauses: index.kernels.clause_counters
          owner      int32[c]   clause -> place of its row
          row        int32[n]   place -> row
          reported   int64[n, 2]   working memory: 1 + the event a row was named for, and where
@@ -35,8 +35,8 @@ from index.clauses import check_clauses, file_clauses, words_of_clause
 from index.columns import EventBatch
 from index.companion import accompanied
 from index.kernels import leaf
-from index.kernels.clause_counters import ClauseColumns, Counters, new_counters, raise_counter
-from index.kernels.predicate_lists import HITS, ListColumns, Search, satisfied_asks
+from index.kernels.clause_counters import ClauseColumns, clause_found, new_counters, raise_counter
+from index.kernels.predicate_lists import HITS, ListColumns, Search, satisfied
 from index.kernels.probe import VERDICT_BITS, Compiled, Hits
 from index.kernels.verify import NO, YES
 from index.normal_forms import OR, in_normal_form, parts_of_rows
@@ -82,9 +82,10 @@ class Disjunctions(ListSegment[DNFColumns]):
     def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
         """Visit pivots event after event."""
         columns = self._columns
-        search = new_search(columns.clauses.lists, batch, attribute_count)
+        clauses = columns.clauses
+        search = new_search(clauses.lists, int(clauses.first_ask[-1]), batch, attribute_count)
         reported = np.zeros((columns.row.size, 2), np.int64)
-        working = search, new_counters(columns.clauses, search.counts), reported
+        working = search, new_counters(clauses), reported
         hits = collect_hits(
             lambda room, event: complete_clauses(columns, compiled, batch, working, room, event),
             batch.entry_start.size - 1,
@@ -131,24 +132,23 @@ def complete_clauses(
     columns: DNFColumns,
     compiled: Compiled,
     batch: EventBatch,
-    working: tuple[Search, Counters, NDArray[np.int64]],
+    working: tuple[Search, NDArray[np.int32], NDArray[np.int64]],
     hits: Hits,
     first_event: int,
 ) -> tuple[int, int]:
     """Match from `first_event` on. Returns (event count, 0), or the event whose hits may not fit
     any more, and how many must.
     """
-    clauses, (search, counters, reported) = columns.clauses, working
+    clauses, (search, counter, reported) = columns.clauses, working
     row_count, hit_count = columns.row.size, hits.start[first_event]
     for event in range(first_event, batch.entry_start.size - 1):
         if hits.hit.size - hit_count < row_count:
             return event, row_count
-        for at in range(satisfied_asks(clauses.lists, compiled.predicates, batch, search, event)):
-            found = search.found[at]
-            verdict = raise_counter(clauses, counters, found, event)
+        for at in range(satisfied(clauses.lists, compiled.predicates, batch, search, event)):
+            verdict = raise_counter(clauses, counter, search, at, event)
             if verdict == NO:
                 continue
-            place = columns.owner[clauses.clause[found if found >= 0 else ~found]]
+            place = columns.owner[clause_found(clauses, search, at)]
             if reported[place, 0] != event + 1:
                 reported[place, 0], reported[place, 1] = event + 1, hit_count
                 hit_count += 1

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.kernels import inlined
-from index.kernels.predicate_lists import CANDIDATES, ListColumns
+from index.kernels.predicate_lists import CANDIDATES, ListColumns, Search, entry_found
 from index.kernels.verify import NO, UNDECIDED, YES
 
 _UNSURE = 1 << 30
@@ -20,39 +20,39 @@ _UNSURE = 1 << 30
 
 
 class ClauseColumns(NamedTuple):
-    """c clauses of a asks, in the order of their pivots."""
+    """c clauses of a asks and p entries, in the order of their pivots."""
 
     lists: ListColumns
-    clause: NDArray[np.int32]  # [a] ascending
+    clause: NDArray[np.int32]  # [p] of an entry
+    first_ask: NDArray[np.int32]  # [c+1] clause v needs asks first_ask[v]:first_ask[v+1]
     pivot: NDArray[np.int32]  # [c] ascending
-    needed: NDArray[np.int32]  # [c] asks of the clause
 
 
-class Counters(NamedTuple):
-    """One a clause."""
-
-    counter: NDArray[np.int32]  # [c, 2] 1 + the last event that raised it, and how often it did
-    counts: NDArray[np.int64]  # see index.kernels.predicate_lists
-
-
-def new_counters(clauses: ClauseColumns, counts: NDArray[np.int64]) -> Counters:
-    """Counters that no event has raised."""
-    return Counters(np.zeros((clauses.needed.size, 2), np.int32), counts)
+def new_counters(clauses: ClauseColumns) -> NDArray[np.int32]:
+    """[c, 2]: of each clause 1 + the last event that raised its counter, and how often it did."""
+    return np.zeros((clauses.pivot.size, 2), np.int32)
 
 
 @inlined
-def raise_counter(clauses: ClauseColumns, counters: Counters, found: int, event: int) -> int:
-    """Raise the counter of the clause of an ask, or of ~ask; YES or UNDECIDED if it is complete."""
-    counter = counters.counter
-    clause = clauses.clause[found if found >= 0 else ~found]
+def raise_counter(
+    clauses: ClauseColumns, counter: NDArray[np.int32], search: Search, at: int, event: int
+) -> int:
+    """Raise the counter of the clause of search.found[at]; YES or UNDECIDED if it is complete."""
+    clause = clauses.clause[entry_found(search, at)]
     if counter[clause, 0] != event + 1:
         counter[clause, 0] = event + 1
         counter[clause, 1] = 0
-        counters.counts[CANDIDATES] += 1
+        search.counts[CANDIDATES] += 1
     raised = counter[clause, 1] + 1
-    if found < 0:
+    if search.found[at] < 0:
         raised |= _UNSURE
     counter[clause, 1] = raised
-    if raised & (_UNSURE - 1) != clauses.needed[clause]:
+    if raised & (_UNSURE - 1) != clauses.first_ask[clause + 1] - clauses.first_ask[clause]:
         return NO
     return UNDECIDED if raised & _UNSURE else YES
+
+
+@inlined
+def clause_found(clauses: ClauseColumns, search: Search, at: int) -> int:
+    """The clause of an entry that was found."""
+    return int(clauses.clause[entry_found(search, at)])

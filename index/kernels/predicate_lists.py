@@ -2,8 +2,9 @@
 
     pivot -> operator -> list -> list_segments, by attribute -> entries, by (attribute, operand)
 
-An entry leads to an ask: one predicate that one clause or disjunction asks for. `satisfied_asks`
-finds those that hold on an event, and the algorithms count them, each in its way.
+An entry leads to an ask: one predicate that one clause or disjunction asks for. `satisfied` finds
+entries of those that hold on an event, and the algorithms count them, each in its way. They do so
+by entry, because the entries of a value follow each other, and so does what is known of them.
 
 Up to AT_LEAST what a lookup finds holds, for entries are exact. Of a range of two ends only the
 lower is sorted; the upper is beside it, and is all that is left to test if the attribute has a
@@ -31,13 +32,18 @@ from index.kernels.lookups import (
     bit_of,
     look_up,
 )
+from index.kernels.prefetch import prefetch
 from index.kernels.tries import Tries
 from index.kernels.verify import NO, YES, Scratch, enter_event, leaf_holds, leave_event
 from index.predicates import PredicateColumns
+from index.program import POLARITY_BITS
 
 COUNTS = 4
 SEARCHED, SKIPPED, CANDIDATES, HITS = range(COUNTS)
 """Places in `Search.counts`."""
+
+_AHEAD = 8
+"""The predicate of the entry after so many is on its way while one is tested."""
 
 _ONE, _NONE = np.uint64(1), np.uint64(0)
 
@@ -54,10 +60,10 @@ class ListColumns(NamedTuple):
     number: NDArray[np.float64]  # [p] operand, lower end, or node of a trie
     mark: NDArray[np.int16]  # [p] as in `index.predicates`, or the residual of an end
     ask: NDArray[np.int32]  # [p]
+    leaf: NDArray[np.int32]  # [p] code
     upper: NDArray[np.int64]  # [l] of BETWEEN: entry p ends at high[upper + p]
     high: NDArray[np.float64]
     high_mark: NDArray[np.int16]
-    leaf: NDArray[np.int32]  # [a] code
     tries: Tries
 
 
@@ -67,7 +73,7 @@ class Search(NamedTuple):
     scratch: Scratch
     lookups: Lookups
     stamp: NDArray[np.int32]  # [a] the ask was found: several values may lead to it
-    found: NDArray[np.int32]  # asks that hold, or ~ask where only Python can tell
+    found: NDArray[np.int32]  # entries whose asks hold, or ~entry where only Python can tell
     counts: NDArray[np.int64]  # list_segments searched and skipped, candidates, hits
 
 
@@ -84,13 +90,12 @@ def sign(lists: ListColumns, signature: NDArray[np.uint64]) -> None:
 
 
 @leaf
-def satisfied_asks(
+def satisfied(
     lists: ListColumns, predicates: PredicateColumns, batch: EventBatch, search: Search, event: int
 ) -> int:
-    """Fill search.found with the asks that hold on an event, or may; returns their number.
+    """Fill search.found with an entry of each ask that holds on an event, or may; returns how many.
 
-    Pivot after pivot, and under each those that only Python can tell are the last. An ask that lies
-    under several pivots may be found under each.
+    An ask that lies under several pivots may be found under each.
     """
     enter_event(batch, event, search.scratch.entry_of)
     look_up(lists.tries, predicates.needle, batch, event, search.lookups)
@@ -143,16 +148,17 @@ def _search_list(
             continue
         upper = lists.upper[number]
         for entry in range(start, stop):
-            ask = lists.ask[entry]
             if operator == BETWEEN and single:
                 end = lists.high[upper + entry]
                 if end < key or (end == key and lists.high_mark[upper + entry] < mark):
                     continue
                 verdict = YES
             else:
-                verdict = leaf_holds(predicates, lists.leaf[ask], batch, search.scratch)
+                if entry + _AHEAD < stop:
+                    prefetch(predicates.record, lists.leaf[entry + _AHEAD] >> POLARITY_BITS)
+                verdict = leaf_holds(predicates, lists.leaf[entry], batch, search.scratch)
             if verdict != NO:
-                search.found[count] = ask if verdict == YES else ~ask
+                search.found[count] = entry if verdict == YES else ~entry
                 count += 1
     return count
 
@@ -166,14 +172,14 @@ def _append(
     is_once: bool,
     count: int,
 ) -> int:
-    """Append the asks of entries; unless nothing else can find them, only if not found before."""
+    """Append entries; unless nothing else can find their asks, only those of asks not found yet."""
     for entry in range(bounds[0], bounds[1]):
-        ask = lists.ask[entry]
         if not is_once:
+            ask = lists.ask[entry]
             if search.stamp[ask] == stamp:
                 continue
             search.stamp[ask] = stamp
-        search.found[count] = ask
+        search.found[count] = entry
         count += 1
     return count
 
@@ -194,3 +200,10 @@ def _first_entry(
         else:
             stop = middle
     return start
+
+
+@inlined
+def entry_found(search: Search, at: int) -> int:
+    """The entry of search.found[at], certain or not."""
+    found = search.found[at]
+    return int(found if found >= 0 else ~found)
