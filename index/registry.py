@@ -10,6 +10,8 @@ from index.algorithms.opindex_dnf import OpIndexDNF
 from index.algorithms.propagation import PrefetchedPropagation, Propagation
 from index.algorithms.pstbloom import PSTBloom
 from index.algorithms.psthash import PSTHash, PSTHash1, PSTHash3
+from index.algorithms.psthash import PSTHash
+from index.algorithms.pstree import PSTree
 from index.algorithms.scan import Scan
 from index.algorithms.sequential import Sequential
 from index.base import MatchIndex
@@ -28,6 +30,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     OpIndex.name: OpIndex,
     OpIndexDNF.name: OpIndexDNF,
     OpIndexCNF.name: OpIndexCNF,
+    PSTree.name: PSTree,
 }
 
 DEFAULT = PSTHash.name

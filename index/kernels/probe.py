@@ -97,7 +97,7 @@ def verify_candidates(
     hit_count = hits.start[event]
     enter_event(batch, event, memory.scratch.entry_of)
     for place in range(candidate_count):
-        _prefetch_ahead(compiled, memory, place, candidate_count)
+        prefetch_ahead(compiled, memory.candidate, place, candidate_count)
         row = memory.candidate[place]
         verdict = holds(compiled.programs, compiled.predicates, batch, memory.scratch, row)
         if verdict != NO:
@@ -138,15 +138,17 @@ def rule_out(keys: KeyColumns, compiled: Compiled, memory: Memory, candidate_cou
 
 
 @inlined
-def _prefetch_ahead(compiled: Compiled, memory: Memory, place: int, left_count: int) -> None:
+def prefetch_ahead(
+    compiled: Compiled, candidate: NDArray[np.int32], place: int, count: int
+) -> None:
     """Ask for the program of the candidate after next but six, and for the predicates of the next
     but two, whose program has arrived by now.
     """
     start, code = compiled.programs.start, compiled.programs.code
-    if place + _PROGRAMS_AHEAD < left_count:
-        prefetch(code, start[memory.candidate[place + _PROGRAMS_AHEAD]])
-    if place + _PREDICATES_AHEAD < left_count:
-        row = memory.candidate[place + _PREDICATES_AHEAD]
+    if place + _PROGRAMS_AHEAD < count:
+        prefetch(code, start[candidate[place + _PROGRAMS_AHEAD]])
+    if place + _PREDICATES_AHEAD < count:
+        row = candidate[place + _PREDICATES_AHEAD]
         for at in range(start[row], min(start[row] + _PREFETCHED_LEAVES, start[row + 1])):
             prefetch(compiled.predicates.record, code[at] >> POLARITY_BITS)
 

@@ -24,7 +24,7 @@ from index.spaces import Covers, SpaceColumns, divide
 from index.vocabulary import Vocabulary
 from tests.strategies import NOW, near_values, predicates
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "pstree.json"
+GOLDEN = Path(__file__).parent.parent / "golden" / "spaces.json"
 RANGES = (Operator.LT, Operator.LE, Operator.GT, Operator.GE, Operator.BETWEEN)
 TEXTS = (Operator.PREFIX, Operator.LIKE)
 
