@@ -21,7 +21,7 @@ Worked   section 4.4: s1 age in [20, 60], s2 age in [30, 80] cut age into five s
          Without s2 three spaces are left, as no predicate ends at 30 and 80 any more.
 Cost     D digits of a key, c rows of a value's space, e lists a row stands in, e < 10 D: match
          O(D + c), insert and delete O(D + e) and what moves in these lists; 4 to 8 bytes an entry,
-         40 a node, 192 a fan. Of 100,000 random ranges each stands in about 25 lists. Best for one
+         40 a node, 192 a fan. Of 100,000 random ranges each stands in some 20 lists. Best for one
          attribute, or where one predicate is rare; poor where the rarest predicate of a row is
          common, for no other is looked up.
 Differs  A row stands in a list once for each wholly covered run of links, not once in each space:
@@ -266,7 +266,7 @@ def stab_events(
     attribute_count = trees.root.size // KINDS
     for event in range(first_event, batch.entry_start.size - 1):
         counts[TICK] += 1
-        hit_count, tested_count = hits.start[event], 0
+        hit_count, tested_count = int(hits.start[event]), 0
         for entry in range(batch.entry_start[event], batch.entry_start[event + 1]):
             attribute = int(batch.entry_attribute[entry])
             if attribute >= attribute_count or batch.entry_flags[entry] & PRESENT == 0:
@@ -312,7 +312,7 @@ def _set_key(
         digits = int(trees.state[DIGITS_MAX])
         if kind == CODE or kind == FOLDED_CODE:
             code = batch.string_code[string] if kind == CODE else batch.folded_code[string]
-            set_code(key, 0, code)
+            set_code(key, 0, int(code))
             return bool(code >= 0)
         if kind == TEXT:
             start, stop = batch.string_start[string], batch.string_start[string + 1]
@@ -348,7 +348,7 @@ def _take(
     size = list_size(trees.pool, head)
     for place in range(head + 1, head + 1 + size):
         entry = np.int64(trees.pool[place]) if head > 0 else np.int64(~head)
-        row = entry >> 1
+        row = int(entry >> 1)
         if several:
             if working.stamp[row] == working.counts[TICK]:
                 continue

@@ -5,16 +5,17 @@ the attribute before the block and after it, which is what makes predicate space
 nothing, or one node, or a fan of up to sixteen, one for each next digit. Digits that all nodes
 below a node or link have in common are skipped and kept with the next node:
 
-    20, 30, 60, 80 in digits    root ─[40]─ fan ─3─[4]     20 = 403 4...    e: rows that cover the
-                                             ├─3 ...                           node's whole block
-                                             └─4─[e]       30 = 403 e...    l, g: rows that cover
-                                                                             the skipped digits'
-                                                                             other values, below and
-                                                                             above those of the node
+    20 c034..  30 c03e..  60 c04e..  80 c054..      the first digits of these numbers' keys
 
-A range is kept where it is not cut: in `e` of a node that it ends with, in `l` or `g` of nodes on
-the way to its ends, and at a fan for the run of links that it covers wholly, as in a segment tree
-over the sixteen links: list 1 is for all, list k is split into lists 2k and 2k + 1, list 16 + d is
+    root ── c0 ─┬─ 3 ─┬─ 4 ── 0..8000      20
+                │     └─ e ── 0..8000      30
+                ├─ 4 ── e0..8000           60
+                └─ 5 ── 40..8000           80
+
+A range is kept where it is not cut: in `e` of a node that it ends with; in `l` or `g` of nodes on
+the way to its ends, for values below or above the digits that are skipped there (61 lies above
+e0..8000 under link 4); and at a fan for the run of links that it covers wholly, as in a segment
+tree over the sixteen links: list 1 is for all, list k is split into lists 2k and 2k + 1, list 16 + d is
 for the link of digit d. So a row is in each of its spaces by way of exactly one list, and neither a
 list nor a space has to be copied for another row's ends, unless these end skipped digits.
 """
@@ -116,6 +117,7 @@ def stab(trees: SpaceTrees, root: int, key: NDArray[np.uint64], heads: NDArray[n
             child = int(trees.fan[below, link])
             if child:
                 prefetch(trees.skip, child)
+                prefetch(trees.node, child * NODE_FIELDS)
             for level in range(4):
                 head = trees.fan[below, LISTS + ((DIGITS + link) >> level)]
                 count = _push(trees, heads, count, head)

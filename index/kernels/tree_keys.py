@@ -93,13 +93,13 @@ def window(word: NDArray[np.uint64], at: int, depth: int) -> np.uint64:
 def digit(word: NDArray[np.uint64], at: int, depth: int) -> int:
     """Digit `depth` of the key at word[at]."""
     shift = _LAST_DIGIT - np.uint64((depth & 15) << 2)
-    return int((word[at + (depth >> 4)] >> shift) & _LOW_DIGIT)
+    return int(np.int64((word[at + (depth >> 4)] >> shift) & _LOW_DIGIT))
 
 
 @inlined
 def first_digit(digits: np.uint64) -> int:
     """The first of sixteen digits."""
-    return int(digits >> _LAST_DIGIT)
+    return int(np.int64(digits >> _LAST_DIGIT))
 
 
 @inlined
