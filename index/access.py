@@ -295,13 +295,14 @@ def words_of_leaf(
         marks = predicates.member_mark[start:stop].tolist()
     else:
         numbers, marks = [float(record["low"])], [int(record["low_residual"])]
-    words = [_key_in_words(vocabulary, *key) for key in zip(numbers, marks, strict=True)]
+    words = [key_in_words(vocabulary, *key) for key in zip(numbers, marks, strict=True)]
     if len(words) > VALUES_IN_WORDS:
         words[VALUES_IN_WORDS:] = [f"one of {len(words) - VALUES_IN_WORDS} more"]
     return f"{path} = " + " or ".join(words)
 
 
-def _key_in_words(vocabulary: Vocabulary, number: float, mark: int) -> str:
+def key_in_words(vocabulary: Vocabulary, number: float, mark: int) -> str:
+    """What equality compares, as it is written in a filter."""
     if mark == STRING_MARK:
         return repr(vocabulary.text(int(number)).decode())
     if mark == BOOLEAN_MARK:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from index.access import Shares
 from index.kernels.clause_counters import ClauseColumns
 from index.kernels.probe import Compiled
+from index.pivots import pivots, visibility
 from index.predicate_lists import (
     build_lists,
     check_lists,
     leaves_of_asks,
-    visibility,
     words_of_asks,
 )
 from index.program import POLARITY_BITS
@@ -36,7 +36,7 @@ def file_clauses(
     """
     predicates = compiled.predicates
     attribute = predicates.record["attribute"][code >> POLARITY_BITS]
-    pivot = _pivots(clause, attribute, visibility(clause, attribute, attribute_count, shares))
+    pivot = pivots(clause, attribute, visibility(clause, attribute, attribute_count, shares))
     order = np.argsort(pivot, kind="stable")
     place_of = np.empty(order.size, np.int64)
     place_of[order] = np.arange(order.size)
@@ -71,13 +71,3 @@ def words_of_clause(
     words = words_of_asks(compiled, vocabulary, leaves)
     pivot = ".".join(vocabulary.path(int(clauses.pivot[clause])))
     return f"with pivot {pivot}, counted up to {stop - start} by {', '.join(words)}"
-
-
-def _pivots(
-    clause: NDArray[np.int32], attribute: NDArray[np.int32], visible: NDArray[np.float64]
-) -> NDArray[np.int32]:
-    """The least visible attribute of each clause; of several, that of the leaf tested first."""
-    order = np.lexsort((visible[attribute], clause))
-    is_first = np.ones(clause.size, np.bool_)
-    is_first[1:] = clause[1:] != clause[:-1]
-    return attribute[order[is_first]].astype(np.int32)

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from index.access import VALUES_IN_WORDS, Shares, words_of_leaf
+from index.access import VALUES_IN_WORDS, words_of_leaf
 from index.columns import EventBatch
 from index.conjunctions import WORDS_MAX, ConjunctionSegment
 from index.kernels.lookups import (
@@ -186,18 +186,6 @@ def leaves_of_asks(lists: ListColumns, ask_count: int) -> NDArray[np.int32]:
     leaf = np.empty(ask_count, np.int32)
     leaf[lists.ask] = lists.leaf
     return leaf
-
-
-def visibility(
-    part: NDArray[np.int32], attribute: NDArray[np.int32], attribute_count: int, shares: Shares
-) -> NDArray[np.float64]:
-    """The share of events that have each attribute; where unknown, of parts that name it."""
-    pairs = np.unique(attribute.astype(np.int64) << 32 | part)
-    part_count = max(int(part.max(initial=0)) + 1, 1)
-    visible = np.bincount(pairs >> 32, minlength=attribute_count) / part_count
-    known = np.flatnonzero(~np.isnan(shares.of_attribute[:attribute_count]))
-    visible[known] = shares.of_attribute[known]
-    return visible
 
 
 def words_of_asks(

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from index.algorithms.counting import Counting
+from index.algorithms.intervals.cluster_index import ClusterIndex
+from index.algorithms.intervals.hybrid_index import HybridIndex
+from index.algorithms.intervals.interval_index import IntervalIndex
+from index.algorithms.intervals.interval_tree import IntervalTree
+from index.algorithms.intervals.segment_tree import SegmentTree
 from index.algorithms.kindex import KIndex
 from index.algorithms.opindex import OpIndex
 from index.algorithms.opindex_cnf import OpIndexCNF
@@ -31,6 +36,11 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     OpIndexDNF.name: OpIndexDNF,
     OpIndexCNF.name: OpIndexCNF,
     PSTree.name: PSTree,
+    ClusterIndex.name: ClusterIndex,
+    IntervalIndex.name: IntervalIndex,
+    HybridIndex.name: HybridIndex,
+    SegmentTree.name: SegmentTree,
+    IntervalTree.name: IntervalTree,
 }
 
 DEFAULT = PSTHash.name

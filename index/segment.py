@@ -77,3 +77,18 @@ def collect_hits(step: Step, event_count: int, room: int) -> Hits:
         hits = hits._replace(hit=hit)
         event, missing = step(hits, event)
     return hits._replace(hit=hits.hit[: hits.start[-1]])
+
+
+def hits_by_event(hits: Hits, event_count: int) -> Hits:
+    """The hits of parts that met all events one after the other, as those of the events.
+
+    hits    start[p * event_count + e] is where the hits of part p on event e begin
+    """
+    sizes = np.diff(hits.start)
+    by_part = sizes.reshape(-1, max(event_count, 1))
+    start = np.zeros(event_count + 1, np.int64)
+    np.cumsum(by_part.sum(axis=0)[:event_count], out=start[1:])
+    first = (np.cumsum(by_part, axis=0) - by_part)[:, :event_count] + start[:-1]
+    hit = np.empty_like(hits.hit)
+    hit[np.arange(hit.size) + np.repeat(first.ravel() - hits.start[:-1], sizes)] = hits.hit
+    return Hits(start, hit)
