@@ -15,7 +15,6 @@ from index.algorithms.opindex_dnf import OpIndexDNF
 from index.algorithms.propagation import PrefetchedPropagation, Propagation
 from index.algorithms.pstbloom import PSTBloom
 from index.algorithms.psthash import PSTHash, PSTHash1, PSTHash3
-from index.algorithms.psthash import PSTHash
 from index.algorithms.pstree import PSTree
 from index.algorithms.scan import Scan
 from index.algorithms.sequential import Sequential

@@ -52,13 +52,13 @@ from index.kernels.predicate_lists import (
 from index.kernels.probe import VERDICT_BITS, Compiled, Hits
 from index.kernels.verify import UNDECIDED, YES
 from index.normal_forms import AND, in_normal_form, parts_of_rows
+from index.pivots import visibility
 from index.predicate_lists import (
     ListSegment,
     build_lists,
     check_lists,
     leaves_of_asks,
     new_search,
-    visibility,
     words_of_asks,
 )
 from index.program import POLARITY_BITS

@@ -15,8 +15,8 @@ below a node or link have in common are skipped and kept with the next node:
 A range is kept where it is not cut: in `e` of a node that it ends with; in `l` or `g` of nodes on
 the way to its ends, for values below or above the digits that are skipped there (61 lies above
 e0..8000 under link 4); and at a fan for the run of links that it covers wholly, as in a segment
-tree over the sixteen links: list 1 is for all, list k is split into lists 2k and 2k + 1, list 16 + d is
-for the link of digit d. So a row is in each of its spaces by way of exactly one list, and neither a
+tree over the sixteen links: list 1 is for all, list k is split into lists 2k and 2k + 1, and list
+16 + d is for the link of digit d. So a row is in each of its spaces by way of exactly one list, and neither a
 list nor a space has to be copied for another row's ends, unless these end skipped digits.
 """
 

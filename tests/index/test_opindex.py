@@ -195,7 +195,7 @@ def test_check_sees_a_broken_layout(break_: Breakage) -> None:
     texts = ["a BETWEEN 1 AND 3 AND b STARTS WITH 'x'", "a BETWEEN 2 AND 3", "a <= 5"]
     index = OpIndex.build(subscriptions([*texts, "b = 'y'", "b STARTS WITH 'xyz'"]))
     segment, rows = index._state.base_segment, np.arange(5, dtype=np.int32)
-    assert isinstance(segment, Accompanied) and isinstance(segment._own, Conjunctions)
-    segment._own.check(rows)
+    assert isinstance(segment, Accompanied) and isinstance(segment.own, Conjunctions)
+    segment.own.check(rows)
     with pytest.raises((AssertionError, IndexError, ValueError)):
-        Conjunctions(break_(segment._own._columns)).check(rows)
+        Conjunctions(break_(segment.own._columns)).check(rows)

@@ -30,8 +30,8 @@ def texts(*filters: str) -> list[Subscription]:
 
 def own(index: OpIndexCNF) -> Conjunctions:
     segment = index._state.base_segment
-    assert isinstance(segment, Accompanied) and isinstance(segment._own, Conjunctions)
-    return segment._own
+    assert isinstance(segment, Accompanied) and isinstance(segment.own, Conjunctions)
+    return segment.own
 
 
 @pytest.mark.parametrize("seed", range(4))

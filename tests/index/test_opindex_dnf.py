@@ -83,10 +83,10 @@ def test_what_is_certain_is_not_left_to_a_regular_expression() -> None:
 def test_check_sees_a_row_without_clauses() -> None:
     index = OpIndexDNF.build(texts("a = 1 OR b = 2", "c = 3"))
     segment = index._state.base_segment
-    assert isinstance(segment, Accompanied) and isinstance(segment._own, Disjunctions)
-    columns = segment._own._columns
+    assert isinstance(segment, Accompanied) and isinstance(segment.own, Disjunctions)
+    columns = segment.own._columns
     rows = np.arange(2, dtype=np.int32)
-    segment._own.check(rows)
+    segment.own.check(rows)
     with pytest.raises(AssertionError, match="no clause"):
         Disjunctions(columns._replace(owner=np.zeros_like(columns.owner))).check(rows)
     with pytest.raises(AssertionError, match="other rows"):
