@@ -16,8 +16,8 @@ A range is kept where it is not cut: in `e` of a node that it ends with; in `l` 
 the way to its ends, for values below or above the digits that are skipped there (61 lies above
 e0..8000 under link 4); and at a fan for the run of links that it covers wholly, as in a segment
 tree over the sixteen links: list 1 is for all, list k is split into lists 2k and 2k + 1, and list
-16 + d is for the link of digit d. So a row is in each of its spaces by way of exactly one list, and neither a
-list nor a space has to be copied for another row's ends, unless these end skipped digits.
+16 + d is for the link of digit d. So a row is in each of its spaces by way of exactly one list, and
+neither a list nor a space has to be copied for another row's ends, unless these end skipped digits.
 """
 
 from __future__ import annotations
