@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from index.algorithms.atree import ATree
 from index.algorithms.counting import Counting
 from index.algorithms.intervals.cluster_index import ClusterIndex
 from index.algorithms.intervals.hybrid_index import HybridIndex
@@ -40,6 +41,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     HybridIndex.name: HybridIndex,
     SegmentTree.name: SegmentTree,
     IntervalTree.name: IntervalTree,
+    ATree.name: ATree,
 }
 
 DEFAULT = PSTHash.name

@@ -47,7 +47,9 @@ from index.algorithms.psthash import PSTHash
 from index.columns import PRESENT, EventBatch, ValueType
 from index.companion import accompanied
 from index.conjunctions import ConjunctionSegment
+from index.frozen import writable
 from index.growing_segment import GrowingSegment
+from index.in_place import InPlace
 from index.kernels import inlined, leaf
 from index.kernels.prefetch import prefetch
 from index.kernels.probe import VERDICT_BITS, Compiled, Hits, prefetch_ahead
@@ -88,7 +90,6 @@ from index.space_trees import (
     with_roots,
 )
 from index.tree_pieces import TEXT_DIGITS_MAX, held_by_trees, pieces_of
-from index.updatable import Updatable
 from index.vocabulary import Vocabulary
 
 COUNTS = 4
@@ -120,6 +121,11 @@ class PSTreeSegment(ConjunctionSegment[SpaceTrees], GrowingSegment):
     def __init__(self, columns: SpaceTrees) -> None:
         super().__init__(columns)
         self._verified_count = 0
+
+    @staticmethod
+    def _kept(columns: SpaceTrees) -> SpaceTrees:
+        """Trees grow, also those of a mapped snapshot."""
+        return writable(columns)
 
     @classmethod
     def takes(cls, compiled: Compiled, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -229,7 +235,7 @@ class PSTreeSegment(ConjunctionSegment[SpaceTrees], GrowingSegment):
         return f"under {words}, {covered} of {count} spaces"
 
 
-class PSTree(Updatable):
+class PSTree(InPlace):
     """One predicate a subscription; conjunctions of any predicates, one of them a set of values."""
 
     name = "pstree"
