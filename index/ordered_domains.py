@@ -23,7 +23,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from index.access import Shares, key_in_words
-from index.conjunctions import Columns, ConjunctionSegment
+from index.column_segment import Columns
+from index.conjunctions import ConjunctionSegment
 from index.kernels.ordered_domains import (
     BOOLEANS,
     CODES,

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.access import Shares
+from index.column_segment import Columns
 from index.columns import EventBatch
-from index.conjunctions import Columns
 from index.kernels.ordered_domains import DOMAIN_KINDS, Points, asked_of
 from index.kernels.probe import Compiled, Hits
 from index.kernels.profile_lists import (

@@ -390,7 +390,7 @@ def _counts_up(
         else:
             known = need <= 0
             if depth == 0:
-                return known
+                return bool(known)
             result[leaves + gate] = stamp if known else -stamp
             depth -= 1
             gate, at = frame[depth, 0], frame[depth, 1]
