@@ -38,6 +38,8 @@ from index.kernels.space_tree import (
     NODE_HOLES,
     NODES,
     PARENT,
+    ROW_HOLES,
+    ROWS,
     SAME,
     STATE_FIELDS,
     Pieces,
@@ -55,6 +57,8 @@ FREE_BYTES_MAX = 4_096
 """So much may be free in any case."""
 WORDS_RESERVED = 4
 """Words at the begin of the pool that no block takes, so that blocks of four lie in one line."""
+ROWS_MAX = 2**30
+"""An entry of a list is twice a row, and an int32."""
 _ROOM = 64
 
 Cut = tuple[int, int]
@@ -89,6 +93,36 @@ def with_roots(trees: SpaceTrees, attribute_count: int) -> SpaceTrees:
     return trees._replace(root=np.concatenate((trees.root, np.zeros(missing, np.int32))))
 
 
+def filed_rows(trees: SpaceTrees) -> NDArray[np.int32]:
+    """The rows that are in trees, ascending."""
+    count = int(trees.state[ROWS])
+    return trees.row[:count][trees.leaf[:count] >= 0]
+
+
+def file_rows(trees: SpaceTrees, rows: NDArray[np.int32], leaves: NDArray[np.int32]) -> SpaceTrees:
+    """Note under which leaf each of some rows is, all greater than those before."""
+    count = int(trees.state[ROWS])
+    assert not rows.size or rows[-1] < ROWS_MAX, "too many rows for the entries of lists"
+    filed = trees._replace(
+        row=_grown(trees.row, count, rows.size), leaf=_grown(trees.leaf, count, rows.size)
+    )
+    filed.row[count : count + rows.size] = rows
+    filed.leaf[count : count + rows.size] = leaves
+    trees.state[ROWS] += rows.size
+    return filed
+
+
+def forget_rows(trees: SpaceTrees, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Take rows from those that are filed; returns their leaves."""
+    count = int(trees.state[ROWS])
+    at = np.searchsorted(trees.row[:count], rows)
+    leaves = trees.leaf[at]
+    assert np.array_equal(trees.row[at], rows) and np.all(leaves >= 0), "a row that is not filed"
+    trees.leaf[at] = -1
+    trees.state[ROW_HOLES] += rows.size
+    return leaves
+
+
 def with_room(trees: SpaceTrees) -> SpaceTrees:
     """The room that the last change did not find."""
     state = trees.state
@@ -112,8 +146,10 @@ def _grown(array: NDArray[Any], used: int, need: int) -> NDArray[Any]:
 
 def trimmed(trees: SpaceTrees) -> SpaceTrees:
     """The same without room to grow."""
-    nodes, fans = int(trees.state[NODES]), int(trees.state[FANS])
+    nodes, fans, rows = (int(trees.state[field]) for field in (NODES, FANS, ROWS))
     return trees._replace(
+        row=trees.row[:rows],
+        leaf=trees.leaf[:rows],
         skip=trees.skip[:nodes],
         node=trees.node[:nodes],
         fan=trees.fan[:fans],
@@ -126,9 +162,10 @@ def compacted(trees: SpaceTrees) -> SpaceTrees:
     state, blocks = trees.state, trees.blocks
     node_bytes, fan_bytes = trees.skip.itemsize + trees.node[0].nbytes, trees.fan[0].nbytes
     free = int(state[NODE_HOLES]) * node_bytes + int(state[FAN_HOLES]) * fan_bytes
-    free += int(blocks[WORD_HOLES]) * trees.pool.itemsize
+    row_bytes = trees.row.itemsize + trees.leaf.itemsize
+    free += int(blocks[WORD_HOLES]) * trees.pool.itemsize + int(state[ROW_HOLES]) * row_bytes
     used = int(state[NODES]) * node_bytes + int(state[FANS]) * fan_bytes
-    used += int(blocks[WORDS]) * trees.pool.itemsize
+    used += int(blocks[WORDS]) * trees.pool.itemsize + int(state[ROWS]) * row_bytes
     if free <= used // GROWTH + FREE_BYTES_MAX:
         return trees
     return _packed(trimmed(trees))
@@ -147,7 +184,9 @@ def _packed(trees: SpaceTrees) -> SpaceTrees:
     fan[:, :DIGITS] = number[fan[:, :DIGITS]]
     state, blocks = trees.state.copy(), np.zeros(BLOCK_FIELDS, np.int64)
     state[NODES], state[FANS] = len(node), len(fan)
-    state[[FREE_NODE, NODE_HOLES, FREE_FAN, FAN_HOLES]] = 0
+    state[[FREE_NODE, NODE_HOLES, FREE_FAN, FAN_HOLES, ROW_HOLES]] = 0
+    filed = trees.leaf >= 0
+    state[ROWS] = np.count_nonzero(filed)
     pool = np.zeros(int(trees.blocks[WORDS] - trees.blocks[WORD_HOLES]), np.int32)
     words = WORDS_RESERVED
     for lists in (node[:, LOW : HIGH + 1], fan[:, LISTS + 2 :]):
@@ -163,6 +202,8 @@ def _packed(trees: SpaceTrees) -> SpaceTrees:
         pool=pool,
         blocks=blocks,
         state=state,
+        row=trees.row[filed],
+        leaf=trees.leaf[filed],
     )
 
 
@@ -221,7 +262,7 @@ def check_spaces(trees: SpaceTrees) -> None:
             before, cuts = region, []
         cut_count += len(cuts)
     assert cut_count == trees.state[CUTS], "cuts are counted wrongly"
-    assert filed <= set(trees.row.tolist()), "a list has a row that is not filed"
+    assert filed <= set(filed_rows(trees).tolist()), "a list has a row that is not filed"
 
 
 def _regions(trees: SpaceTrees, node: int, held: frozenset[int]) -> Iterator[Region]:

@@ -40,7 +40,6 @@ from index.kernels.tree_keys import (
 from index.predicates import (
     ALL,
     ANY_ONE,
-    ANY_RUN,
     BOOLEAN_MARK,
     NO_MARK,
     NOCASE,
@@ -58,8 +57,11 @@ TEXT_DIGITS_MAX = 2 * (TEXT_BYTES_MAX + 1)
 
 _EXACT, _ROUNDED = 0, 1
 _RAISED = bytes(min(byte + 1, 0xFF) for byte in range(256))
-_TEXT_KINDS = (PredicateKind.TEXT_RANGE, PredicateKind.PREFIX, PredicateKind.LIKE)
 _POLARITY_MASK = (1 << POLARITY_BITS) - 1
+_IS_TRUE = int(Polarity.IS_TRUE)
+_IS_NULL, _PREFIX = int(PredicateKind.IS_NULL), int(PredicateKind.PREFIX)
+"""The first and the last kind of sets of values; between are EQUAL, IN, RANGE and TEXT_RANGE."""
+_LIKE, _TEXT_RANGE = int(PredicateKind.LIKE), int(PredicateKind.TEXT_RANGE)
 _WITHOUT = -1
 """Digits of an end that is not there."""
 
@@ -74,29 +76,21 @@ class _Texts(NamedTuple):
     rounded: list[int]
 
 
+@njit(cache=True, nogil=True)
 def held_by_trees(predicates: PredicateColumns, leaves: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Which leaves are TRUE only of an attribute with a value in some set of values."""
-    record = predicates.record[leaves >> POLARITY_BITS]
-    kind = record["kind"]
-    held = np.isin(
-        kind,
-        (
-            PredicateKind.IS_NULL,
-            PredicateKind.EQUAL,
-            PredicateKind.IN,
-            PredicateKind.RANGE,
-            PredicateKind.TEXT_RANGE,
-            PredicateKind.PREFIX,
-        ),
-    )
-    like = np.flatnonzero(kind == PredicateKind.LIKE)
-    start = predicates.needle_start[record["start"][like].astype(np.int64)]
-    stop = predicates.needle_start[record["start"][like].astype(np.int64) + 1]
-    wild = np.zeros(like.size, np.bool_)
-    some = np.flatnonzero(start < stop)
-    wild[some] = np.isin(predicates.needle[start[some]], (ANY_RUN, ANY_ONE))
-    held[like] = ~wild
-    held &= (leaves & _POLARITY_MASK == Polarity.IS_TRUE) & (record["flags"] & ALL == 0)
+    held = np.zeros(leaves.size, np.bool_)
+    for place in range(leaves.size):
+        record = predicates.record[leaves[place] >> POLARITY_BITS]
+        kind = record["kind"]
+        if leaves[place] & _POLARITY_MASK != _IS_TRUE or record["flags"] & ALL:
+            continue
+        if kind == _LIKE:
+            start = predicates.needle_start[record["start"]]
+            empty = start == predicates.needle_start[record["start"] + 1]
+            held[place] = empty or predicates.needle[start] < ANY_ONE  # no wildcard at first
+        else:
+            held[place] = _IS_NULL <= kind <= _PREFIX
     return held
 
 
@@ -104,11 +98,8 @@ def pieces_of(
     predicates: PredicateColumns, leaves: NDArray[np.int32], entries: NDArray[np.int64]
 ) -> Pieces:
     """The pieces of `leaves`, which trees can hold, with an entry each; entries ascend."""
-    parts = [
-        _points(predicates, leaves),
-        _ranges(predicates, leaves),
-        _texts(predicates, leaves),
-    ]
+    made = [make(predicates, leaves) for make in (_points, _ranges, _texts)]
+    parts = [(part, rounded) for part, rounded in made if part.entry.size] or made[:1]
     owner = np.concatenate([part.entry for part, _ in parts])
     rounded = np.concatenate([rounded for _, rounded in parts])
     order = np.argsort(owner, kind="stable")
@@ -211,13 +202,15 @@ def _texts(
     """Ranges of texts, prefixes, and the literal beginnings of LIKE patterns."""
     record = predicates.record[leaves >> POLARITY_BITS]
     texts = _Texts([], [], [], [], [])
-    for owner in np.flatnonzero(np.isin(record["kind"], _TEXT_KINDS)).tolist():
+    kind = record["kind"]
+    textual = (kind == _LIKE) | (kind == _PREFIX) | (kind == _TEXT_RANGE)
+    for owner in np.flatnonzero(textual).tolist():
         bounds = text_bounds(predicates, int(leaves[owner] >> POLARITY_BITS))
-        if record["kind"][owner] == PredicateKind.TEXT_RANGE:
+        if kind[owner] == _TEXT_RANGE:
             _add_range(texts, owner, *bounds[0])
         else:
             needles = [low for low, _ in bounds]
-            _add_blocks(texts, owner, needles, record["kind"][owner] == PredicateKind.LIKE)
+            _add_blocks(texts, owner, needles, kind[owner] == _LIKE)
     owners = np.array(texts.owner, np.int64)
     low, low_digits, words = _text_ends(texts.low, 0)
     high, high_digits, more = _text_ends(texts.high, sum(word.size for word in words))

@@ -11,7 +11,8 @@ Layout   root   int32[a * KINDS]      attribute and type -> tree; node, fan, poo
          skip   uint64[nodes]         digits that all nodes below have in common
          fan    int32[fans, 48]       16 links, and lists of rows for runs of links
          pool   int32[words]          lists: row << 1 | 1 if the row has to be tested
-         row, leaf  int32[n]          rows, ascending, and the predicate each is filed under
+         row, leaf  int32[n]          rows, ascending, and the predicate each is filed under, -1
+                                      of a row that was deleted
 Worked   section 4.4: s1 age in [20, 60], s2 age in [30, 80] cut age into five spaces
 
              below 20    20 up to 30    30 .. 60    above 60 up to 80    above 80
@@ -58,6 +59,7 @@ from index.kernels.space_tree import (
     CUTS,
     DIGITS_MAX,
     LISTS_PER_DIGIT,
+    ROWS,
     SpaceTrees,
     stab,
 )
@@ -83,6 +85,9 @@ from index.segment import collect_hits
 from index.space_trees import (
     check_spaces,
     compacted,
+    file_rows,
+    filed_rows,
+    forget_rows,
     new_trees,
     spaces_covered,
     trimmed,
@@ -162,33 +167,27 @@ class PSTreeSegment(ConjunctionSegment[SpaceTrees], GrowingSegment):
         while done < pieces.entry.size:
             trees = with_room(trees)
             done = insert_pieces(trees, pieces, done, refs)
-        self._columns = trees._replace(
-            row=np.concatenate((trees.row, rows.astype(np.int32))),
-            leaf=np.concatenate((trees.leaf, access.astype(np.int32))),
-        )
+        self._columns = file_rows(trees, rows, access)
 
     def delete(self, compiled: Compiled, rows: NDArray[np.int32]) -> None:
         """Take rows out, and let spaces merge that no end divides any more."""
         trees = self._columns
-        at = np.searchsorted(trees.row, rows)
-        assert np.array_equal(trees.row[at], rows), "a row that was never inserted"
-        entries = _entries(compiled.programs, rows)
-        pieces = pieces_of(compiled.predicates, trees.leaf[at], entries)
+        access = forget_rows(trees, rows)
+        pieces = pieces_of(compiled.predicates, access, _entries(compiled.programs, rows))
         refs = np.empty(2 * LISTS_PER_DIGIT * (TEXT_DIGITS_MAX + 1), np.int32)
         remove_pieces(trees, pieces, refs)
-        left = trees._replace(row=np.delete(trees.row, at), leaf=np.delete(trees.leaf, at))
-        self._columns = compacted(left)
+        self._columns = compacted(trees)
 
     def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
         """Find the spaces of values event after event."""
         trees = self._columns
-        event_count = batch.entry_start.size - 1
+        row_count, event_count = int(trees.state[ROWS]), batch.entry_start.size - 1
         working = Working(
             new_scratch(attribute_count),
             np.zeros(TEXT_DIGITS_MAX // 16 + 4, np.uint64),
             np.empty(LISTS_PER_DIGIT * (TEXT_DIGITS_MAX + 1), np.int32),
-            np.empty(trees.row.size, np.int32),
-            np.zeros(int(trees.row[-1]) + 1 if trees.row.size else 0, np.int32),
+            np.empty(row_count, np.int32),
+            np.zeros(int(trees.row[row_count - 1]) + 1 if row_count else 0, np.int32),
             np.zeros(COUNTS, np.int64),
         )
         hits = collect_hits(
@@ -221,13 +220,13 @@ class PSTreeSegment(ConjunctionSegment[SpaceTrees], GrowingSegment):
     def check(self, rows: NDArray[np.int32]) -> None:
         """Rows change from one space to the next only where as many predicates end as is told."""
         trees = self._columns
-        assert np.array_equal(trees.row, rows), "other rows than were inserted"
+        assert np.array_equal(filed_rows(trees), rows), "other rows than were inserted"
         check_spaces(trees)
 
     def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
-        """The access predicate, and how many spaces it covers."""
+        """The access predicate, and how many spaces it covers: all of its trees are counted."""
         trees = self._columns
-        at = int(np.searchsorted(trees.row, row))
+        at = int(np.searchsorted(trees.row[: int(trees.state[ROWS])], row))
         leaf_of_row = trees.leaf[at : at + 1]
         pieces = pieces_of(compiled.predicates, leaf_of_row, np.zeros(1, np.int64))
         covered, count = spaces_covered(trees, pieces)
@@ -286,13 +285,13 @@ def stab_events(
                 for at in range(stab(trees, root, working.key, working.heads)):
                     head = int(working.heads[at])
                     if hits.hit.size - hit_count < list_size(trees.pool, head):
-                        return event, trees.row.size
+                        return event, int(trees.state[ROWS])
                     filled = hit_count, tested_count
                     hit_count, tested_count = _take(
                         trees, compiled, working, hits, (head, stop - start > 1), filled
                     )
         if hits.hit.size - hit_count < tested_count:
-            return event, trees.row.size
+            return event, int(trees.state[ROWS])
         counts[CANDIDATES] += hit_count - hits.start[event] + tested_count
         counts[VERIFIED] += tested_count
         if tested_count:

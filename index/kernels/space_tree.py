@@ -15,9 +15,10 @@ below a node or link have in common are skipped and kept with the next node:
 A range is kept where it is not cut: in `e` of a node that it ends with; in `l` or `g` of nodes on
 the way to its ends, for values below or above the digits that are skipped there (61 lies above
 e0..8000 under link 4); and at a fan for the run of links that it covers wholly, as in a segment
-tree over the sixteen links: list 1 is for all, list k is split into lists 2k and 2k + 1, and list
+tree over the sixteen links: list 1 is for all, list k is split into lists 2k and 2k + 1, list
 16 + d is for the link of digit d. So a row is in each of its spaces by way of exactly one list, and
-neither a list nor a space has to be copied for another row's ends, unless these end skipped digits.
+no list has to be copied when another row's ends come, but those beside skipped digits that an end
+interrupts.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ LISTS = DIGITS
 """The first sixteen words of a fan are links; list k, 2 <= k < 32, is word LISTS + k."""
 CHILDREN, NEXT_FAN = DIGITS, DIGITS + 1
 """Where lists 0 and 1 would be: the number of links, -1 of a free fan; the next free fan."""
-STATE_FIELDS = 11
-NODES, FREE_NODE, NODE_HOLES, FANS, FREE_FAN, FAN_HOLES, CUTS, DIGITS_MAX = range(8)
-NEED_NODES, NEED_FANS, NEED_WORDS = range(8, STATE_FIELDS)
+STATE_FIELDS = 13
+NODES, FREE_NODE, NODE_HOLES, FANS, FREE_FAN, FAN_HOLES = range(6)
+CUTS, DIGITS_MAX, ROWS, ROW_HOLES, NEED_NODES, NEED_FANS, NEED_WORDS = range(6, STATE_FIELDS)
 """Places in `state`: the ends of node and fan, the first free and how many are; cuts; the longest
-key of an end so far; what must be free before a change goes on."""
+key of an end so far; the end of row, and how many rows before it are no more; what must be free
+before a change goes on."""
 LISTS_PER_DIGIT = 5
 """At most so many lists for a digit of a key: four of a fan, and one of a node."""
 
@@ -60,7 +62,7 @@ class SpaceTrees(NamedTuple):
     blocks: NDArray[np.int64]  # [BLOCK_FIELDS]
     state: NDArray[np.int64]  # [STATE_FIELDS]
     row: NDArray[np.int32]  # [n] ascending
-    leaf: NDArray[np.int32]  # [n] the leaf it is filed under
+    leaf: NDArray[np.int32]  # [n] the leaf it is filed under, -1 of a row that is no more
 
 
 class Pieces(NamedTuple):

@@ -200,7 +200,7 @@ def test_wide_ranges_stand_in_few_lists() -> None:
     world.insert(ranges(Random(1), count))
     words = world.segment.to_arrays()["blocks"][0]
     assert world.segment.stats()["space_count"] > 1.9 * count
-    assert words < 60 * count
+    assert words < 24 * count
 
 
 @pytest.mark.parametrize("size", [1, TEXT_BYTES_MAX, TEXT_BYTES_MAX + 1, TEXT_BYTES_MAX + 9])
