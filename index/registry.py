@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from index.algorithms.atree import ATree
+from index.algorithms.betree import BETree
 from index.algorithms.counting import Counting
 from index.algorithms.intervals.cluster_index import ClusterIndex
 from index.algorithms.intervals.hybrid_index import HybridIndex
@@ -42,6 +43,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     SegmentTree.name: SegmentTree,
     IntervalTree.name: IntervalTree,
     ATree.name: ATree,
+    BETree.name: BETree,
 }
 
 DEFAULT = PSTHash.name

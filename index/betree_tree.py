@@ -1,0 +1,261 @@
+"""The pools of a BE-Tree in Python: made, grown, copied without gaps, and walked by `check`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from index.kernels.betree_change import (
+    ENTRIES_NEEDED,
+    JUDGED,
+    NODES_NEEDED,
+    PARTITIONS_NEEDED,
+    PENDING,
+    STATE_SIZE,
+    Work,
+)
+from index.kernels.betree_keys import KEY_FIRST, KEY_LAST, cell_around, middle_of
+from index.kernels.betree_pool import (
+    ATTRIBUTE,
+    CONTROL_SIZE,
+    ENTRY_RUNS,
+    ENTRY_WORDS,
+    NODE,
+    NODE_LIVE,
+    NODE_STOP,
+    PARTITION_RUNS,
+    PARTITION_WORDS,
+    RANKING_WORDS,
+    ROOT,
+    ROW_COUNT,
+    ROWS,
+    SIZE_CLASSES,
+    TESTS,
+    TOP,
+    Tree,
+    capacity_of,
+    copy_tree,
+    new_tree,
+    number_nodes,
+)
+
+LINE_BYTES = 64
+GROWTH_PART = 16
+"""Pools grow by this part of theirs: growing is a copy, and unused room stays small."""
+GARBAGE_PART = 12
+"""When a larger part of a pool's extent is free, the tree is copied without gaps."""
+ROOM_MIN = 64
+
+_CAPACITIES = np.array([capacity_of(size_class) for size_class in range(SIZE_CLASSES - 2)])
+_STOP, _LIVE, _HEADS = range(3)
+
+
+def empty_tree(leaf_max: int) -> Tree:
+    """A root with an empty l-node."""
+    tree = _pools(ROOM_MIN, ROOM_MIN, ROOM_MIN)
+    new_tree(tree, leaf_max)
+    return tree
+
+
+def new_work(
+    tree: Tree, added: NDArray[np.int32], attribute_count: int, share: NDArray[np.float64]
+) -> Work:
+    """Working memory for inserting `added`, ascending, and for deleting any rows."""
+    pending = np.empty(int(tree.control[ROW_COUNT]) + added.size, np.int32)
+    pending[: added.size] = added[::-1]
+    state = np.zeros(STATE_SIZE, np.int64)
+    state[PENDING], state[JUDGED] = added.size, -1
+    used, seen, count, touched = (np.zeros(attribute_count, np.int32) for _ in range(4))
+    return Work(
+        share,
+        used,
+        seen,
+        count,
+        np.zeros(attribute_count, np.float64),
+        touched,
+        np.empty(TESTS, np.float64),
+        np.empty(TESTS, np.int32),
+        np.empty(tree.node.size, np.int32),
+        np.empty(tree.node.size, np.int32),
+        pending,
+        state,
+    )
+
+
+def with_room(tree: Tree, work: Work) -> tuple[Tree, Work]:
+    """The same with as much room as the change at hand found wanting, and a little more."""
+    needed = work.state[[NODES_NEEDED, PARTITIONS_NEEDED, ENTRIES_NEEDED]].tolist()
+    sizes = tree.node.size, len(tree.partition), len(tree.entry)
+    grown = _pools(
+        *(
+            size if size >= need else max(need, size + size // GROWTH_PART + ROOM_MIN)
+            for size, need in zip(sizes, needed, strict=True)
+        )
+    )
+    for old, new in zip(tree, grown, strict=True):
+        new[: len(old)] = old
+    stack = np.empty(grown.node.size, np.int32)
+    stack[: work.stack.size] = work.stack
+    return grown, work._replace(stack=stack, walk=np.empty(grown.node.size, np.int32))
+
+
+def without_gaps(tree: Tree) -> Tree:
+    """A copy in which branches lie at a stretch, and nothing is free."""
+    order = np.empty(int(tree.control[NODE_LIVE]), np.int32)
+    number = np.empty(int(tree.control[NODE_STOP]), np.int32)
+    number_nodes(tree, number, order)
+    live = tree.node[order]
+    copy = _pools(
+        order.size, _capacity_sum(live["partition_count"]), _capacity_sum(live["size"])
+    )
+    copy_tree(tree, number, order, copy)
+    return copy
+
+
+def has_gaps(tree: Tree) -> bool:
+    """Is so much of some pool free that copying pays?"""
+    control = tree.control
+    extents = (
+        (control[NODE_STOP], control[NODE_LIVE]),
+        (control[PARTITION_RUNS + _STOP], control[PARTITION_RUNS + _LIVE]),
+        (control[ENTRY_RUNS + _STOP], control[ENTRY_RUNS + _LIVE]),
+    )
+    return any(stop - live > ROOM_MIN + stop // GARBAGE_PART for stop, live in extents)
+
+
+def bytes_of(tree: Tree) -> int:
+    """Bytes of all pools, room included."""
+    return sum(pool.nbytes for pool in tree)
+
+
+class Visit(NamedTuple):
+    """A node, and the p-nodes above it."""
+
+    node: int
+    path: tuple[int, ...]  # attributes
+
+
+def walk_tree(tree: Tree) -> Iterator[Visit]:
+    """Every node, from the root down."""
+    waiting = [Visit(ROOT, ())]
+    while waiting:
+        node, path = waiting.pop()
+        yield Visit(node, path)
+        record = tree.node[node]
+        waiting += [
+            Visit(int(child), path) for child in (record["left"], record["right"]) if child >= 0
+        ]
+        for attribute, top in directory_of(tree, node):
+            waiting.append(Visit(top, (*path, attribute)))
+
+
+def directory_of(tree: Tree, node: int) -> list[tuple[int, int]]:
+    """(attribute, top bucket) of the p-nodes of a c-node."""
+    start, count = int(tree.node[node]["partition"]), int(tree.node[node]["partition_count"])
+    return [(int(one), int(top)) for one, top in tree.partition[start : start + count]]
+
+
+def rows_of(tree: Tree, node: int) -> NDArray[np.int32]:
+    """The rows of an l-node."""
+    start, size = int(tree.node[node]["leaf"]), int(tree.node[node]["size"])
+    return tree.entry[start : start + size, 0] if size else np.zeros(0, np.int32)
+
+
+def check_tree(tree: Tree, rows: NDArray[np.int32]) -> None:
+    """Assert every invariant that can be seen without the filters."""
+    visits = list(walk_tree(tree))
+    assert len({visit.node for visit in visits}) == len(visits) == tree.control[NODE_LIVE]
+    found = np.concatenate([rows_of(tree, visit.node) for visit in visits])
+    assert np.array_equal(np.sort(found), rows), "other rows than it has taken in"
+    assert tree.control[ROW_COUNT] == rows.size, "rows are counted wrongly"
+    below: dict[int, int] = {}
+    for node, path in reversed(visits):
+        below[node] = _check_node(tree, node, path, below)
+    _check_runs(tree, [visit.node for visit in visits])
+
+
+def _check_node(tree: Tree, node: int, path: tuple[int, ...], below: dict[int, int]) -> int:
+    """Check a node whose descendants have been; returns the rows from it down."""
+    record = tree.node[node]
+    low, high = int(record["low"]), int(record["high"])
+    assert cell_around(low, high) == (low, high), "a bucket is no cell of the grid"
+    assert record["size"] <= record["capacity"], "an l-node overflows"
+    middle = middle_of(low, high)
+    count = int(record["size"])
+    for child, first, last in (
+        (int(record["left"]), low, middle),
+        (int(record["right"]), middle + 1, high),
+    ):
+        if child < 0:
+            continue
+        lower = tree.node[child]
+        assert lower["parent"] == node and lower["attribute"] == record["attribute"]
+        assert first <= lower["low"] and lower["high"] <= last, "a bucket outside of its half"
+        assert below[child], "a bucket with nothing in it"
+        assert record["split"], "a leaf bucket with children"
+        count += below[child]
+    directory = directory_of(tree, node)
+    if directory:
+        forced = node == ROOT or record["split"] or low == high
+        assert forced, "a leaf bucket that could be split is partitioned"
+    attributes = [attribute for attribute, _ in directory]
+    assert attributes == sorted(set(attributes)), "a directory does not ascend"
+    assert not set(attributes) & set(path), "an attribute is used twice on a path"
+    for place, (attribute, top) in enumerate(directory, int(record["partition"])):
+        upper = tree.node[top]
+        assert upper["parent"] == node and upper["attribute"] == attribute
+        assert (upper["low"], upper["high"]) == (KEY_FIRST, KEY_LAST), "a top that is none"
+        assert tree.ranking[place, ROWS] == below[top], "rows of a p-node are counted wrongly"
+        count += below[top]
+    return count
+
+
+def _check_runs(tree: Tree, nodes: list[int]) -> None:
+    """Runs in use and free runs fill the extent of each pool exactly."""
+    records = tree.node[nodes]
+    for runs, pool, start, used, size_class in (
+        (PARTITION_RUNS, tree.partition, "partition", "partition_count", "partition_class"),
+        (ENTRY_RUNS, tree.entry, "leaf", "size", "leaf_class"),
+    ):
+        some = records[records[start] >= 0]
+        capacity = _CAPACITIES[some[size_class]]
+        assert np.all(some[used] <= capacity), "a run holds more than it has room for"
+        assert np.all(records[used][records[start] < 0] == 0), "entries without a run"
+        assert capacity.sum() == tree.control[runs + _LIVE], "runs in use are counted wrongly"
+        taken = list(zip(some[start].tolist(), capacity.tolist(), strict=True))
+        for number, free in enumerate(_CAPACITIES.tolist()):
+            head = int(tree.control[runs + _HEADS + number])
+            while head >= 0:
+                taken.append((head, free))
+                head = int(pool[head, 0])
+        taken.sort()
+        stop = 0
+        for at, size in taken:
+            assert at == stop, "runs overlap or are lost"
+            stop = at + size
+        assert stop == tree.control[runs + _STOP], "the extent is more than its runs"
+
+
+def _capacity_sum(counts: NDArray[np.int32]) -> int:
+    return int(_CAPACITIES[np.searchsorted(_CAPACITIES, counts[counts > 0])].sum())
+
+
+def _pools(nodes: int, partitions: int, entries: int) -> Tree:
+    return Tree(
+        _lines(nodes, NODE),
+        np.empty((partitions, PARTITION_WORDS), np.int32),
+        np.empty((partitions, RANKING_WORDS), np.int64),
+        _lines(entries * ENTRY_WORDS, np.int32).reshape(-1, ENTRY_WORDS),
+        np.zeros(CONTROL_SIZE, np.int64),
+    )
+
+
+def _lines(count: int, dtype: DTypeLike) -> NDArray[Any]:
+    """An array that begins with a cache line."""
+    size = count * np.dtype(dtype).itemsize
+    memory = np.empty(size + LINE_BYTES, np.uint8)
+    start = -memory.ctypes.data % LINE_BYTES
+    return memory[start : start + size].view(dtype)
