@@ -17,9 +17,20 @@ from index.kernels.betree_change import (
     STATE_SIZE,
     Work,
 )
-from index.kernels.betree_keys import KEY_FIRST, KEY_LAST, cell_around, middle_of
+from index.kernels.betree_keys import (
+    BOOLEAN_FIRST,
+    INFINITY_KEY,
+    KEY_FIRST,
+    KEY_LAST,
+    NULL_KEY,
+    SHORT_ABSENT,
+    STRING_FIRST,
+    STRING_LAST,
+    cell_around,
+    middle_of,
+    number_of_key,
+)
 from index.kernels.betree_pool import (
-    ATTRIBUTE,
     CONTROL_SIZE,
     ENTRY_RUNS,
     ENTRY_WORDS,
@@ -34,13 +45,15 @@ from index.kernels.betree_pool import (
     ROWS,
     SIZE_CLASSES,
     TESTS,
-    TOP,
     Tree,
     capacity_of,
     copy_tree,
     new_tree,
     number_nodes,
 )
+from index.kernels.betree_stab import COUNTS, Memory
+from index.numbers import canonical_number, number_text
+from index.vocabulary import Vocabulary
 
 LINE_BYTES = 64
 GROWTH_PART = 16
@@ -68,12 +81,12 @@ def new_work(
     pending[: added.size] = added[::-1]
     state = np.zeros(STATE_SIZE, np.int64)
     state[PENDING], state[JUDGED] = added.size, -1
-    used, seen, count, touched = (np.zeros(attribute_count, np.int32) for _ in range(4))
+    used, seen, named, touched = (np.zeros(attribute_count, np.int32) for _ in range(4))
     return Work(
         share,
         used,
         seen,
-        count,
+        named,
         np.zeros(attribute_count, np.float64),
         touched,
         np.empty(TESTS, np.float64),
@@ -85,18 +98,24 @@ def new_work(
     )
 
 
-def with_room(tree: Tree, work: Work) -> tuple[Tree, Work]:
-    """The same with as much room as the change at hand found wanting, and a little more."""
+def with_room(tree: Tree, work: Work, growth_part: int = GROWTH_PART) -> tuple[Tree, Work]:
+    """The same with as much room as the change at hand found wanting, and a part more."""
     needed = work.state[[NODES_NEEDED, PARTITIONS_NEEDED, ENTRIES_NEEDED]].tolist()
     sizes = tree.node.size, len(tree.partition), len(tree.entry)
     grown = _pools(
         *(
-            size if size >= need else max(need, size + size // GROWTH_PART + ROOM_MIN)
+            size if size >= need else max(need, size + size // growth_part + ROOM_MIN)
             for size, need in zip(sizes, needed, strict=True)
         )
     )
-    for old, new in zip(tree, grown, strict=True):
-        new[: len(old)] = old
+    extents = (
+        tree.control[NODE_STOP],
+        *2 * (tree.control[PARTITION_RUNS + _STOP],),
+        tree.control[ENTRY_RUNS + _STOP],
+        CONTROL_SIZE,
+    )
+    for old, new, extent in zip(tree, grown, extents, strict=True):
+        new[:extent] = old[:extent]
     stack = np.empty(grown.node.size, np.int32)
     stack[: work.stack.size] = work.stack
     return grown, work._replace(stack=stack, walk=np.empty(grown.node.size, np.int32))
@@ -108,9 +127,7 @@ def without_gaps(tree: Tree) -> Tree:
     number = np.empty(int(tree.control[NODE_STOP]), np.int32)
     number_nodes(tree, number, order)
     live = tree.node[order]
-    copy = _pools(
-        order.size, _capacity_sum(live["partition_count"]), _capacity_sum(live["size"])
-    )
+    copy = _pools(order.size, _capacity_sum(live["partition_count"]), _capacity_sum(live["size"]))
     copy_tree(tree, number, order, copy)
     return copy
 
@@ -124,6 +141,25 @@ def has_gaps(tree: Tree) -> bool:
         (control[ENTRY_RUNS + _STOP], control[ENTRY_RUNS + _LIVE]),
     )
     return any(stop - live > ROOM_MIN + stop // GARBAGE_PART for stop, live in extents)
+
+
+def new_memory(tree: Tree, attribute_count: int, entry_count: int, key_count: int) -> Memory:
+    """Working memory for events of so many attributes and intervals."""
+    hull = np.full((attribute_count, 2), SHORT_ABSENT, np.int32)
+    hull[:, 1] = -SHORT_ABSENT
+    node_count = int(tree.control[NODE_STOP])
+    return Memory(
+        np.full(attribute_count, -1, np.int32),
+        hull,
+        np.empty(entry_count, np.int32),
+        np.zeros(entry_count + 1, np.int32),
+        np.empty(key_count, np.int64),
+        np.empty(key_count, np.int64),
+        np.empty(node_count, np.int32),
+        np.empty(node_count, np.int32),
+        np.empty(int(tree.control[ROW_COUNT]), np.int32),
+        np.zeros(COUNTS, np.int64),
+    )
 
 
 def bytes_of(tree: Tree) -> int:
@@ -162,6 +198,31 @@ def rows_of(tree: Tree, node: int) -> NDArray[np.int32]:
     """The rows of an l-node."""
     start, size = int(tree.node[node]["leaf"]), int(tree.node[node]["size"])
     return tree.entry[start : start + size, 0] if size else np.zeros(0, np.int32)
+
+
+def cell_in_words(vocabulary: Vocabulary, attribute: int, low: int, high: int) -> str:
+    """The values of a bucket."""
+    path = ".".join(vocabulary.path(attribute))
+    if low == KEY_FIRST and high == KEY_LAST:
+        return f"{path} present"
+    if low == high:
+        return f"{path} = {_key_in_words(vocabulary, low)}"
+    if STRING_FIRST <= low and high <= STRING_LAST:
+        return f"{path} one of the strings {low - STRING_FIRST} to {high - STRING_FIRST}"
+    first = _key_in_words(vocabulary, low) if low > KEY_FIRST else "any"
+    if high < INFINITY_KEY:
+        return f"{path} from {first} to below {_key_in_words(vocabulary, high + 1)}"
+    return f"{path} from {first} on, numbers and all else"
+
+
+def _key_in_words(vocabulary: Vocabulary, key: int) -> str:
+    if key <= INFINITY_KEY:
+        return number_text(canonical_number(number_of_key(key)))
+    if STRING_FIRST <= key < STRING_LAST:
+        return repr(vocabulary.text(key - STRING_FIRST).decode())
+    if key < NULL_KEY:
+        return "true" if key > BOOLEAN_FIRST else "false"
+    return "null"
 
 
 def check_tree(tree: Tree, rows: NDArray[np.int32]) -> None:
@@ -216,10 +277,11 @@ def _check_node(tree: Tree, node: int, path: tuple[int, ...], below: dict[int, i
 def _check_runs(tree: Tree, nodes: list[int]) -> None:
     """Runs in use and free runs fill the extent of each pool exactly."""
     records = tree.node[nodes]
-    for runs, pool, start, used, size_class in (
+    kinds: tuple[tuple[int, NDArray[np.int32], str, str, str], ...] = (
         (PARTITION_RUNS, tree.partition, "partition", "partition_count", "partition_class"),
         (ENTRY_RUNS, tree.entry, "leaf", "size", "leaf_class"),
-    ):
+    )
+    for runs, pool, start, used, size_class in kinds:
         some = records[records[start] >= 0]
         capacity = _CAPACITIES[some[size_class]]
         assert np.all(some[used] <= capacity), "a run holds more than it has room for"

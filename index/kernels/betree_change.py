@@ -1,4 +1,4 @@
-"""How rows enter a BE-Tree: down one path into an l-node, which is cut in two phases if it overflows.
+"""How rows enter a BE-Tree: down one path into an l-node, which is cut if it overflows.
 
     overflow of the root, a split or an atomic bucket     space partitioning: a p-node for the best
                                                           attribute takes all rows that name it
@@ -74,7 +74,7 @@ class Work(NamedTuple):
     share: NDArray[np.float64]  # of predicates, from statistics
     used: NDArray[np.int32]  # [attributes] stamp of the path that has a p-node of the attribute
     seen: NDArray[np.int32]  # [attributes] stamp of the row that names it
-    count: NDArray[np.int32]  # [attributes] rows of an overflowing l-node that name it
+    named: NDArray[np.int32]  # [attributes] rows of an overflowing l-node that name it
     score: NDArray[np.float64]  # [attributes] its gain less its loss
     touched: NDArray[np.int32]  # [attributes] those that such rows name
     cost: NDArray[np.float64]  # [TESTS] of the tests chosen so far
@@ -313,7 +313,7 @@ def _partition(tree: Tree, compiled: Compiled, work: Work, node: int) -> bool:
         attribute = _best_attribute(work, record["avoided"])
         if attribute < 0:
             break
-        rows = work.count[attribute]
+        rows = work.named[attribute]
         entries = capacity_of(class_of(rows)) + capacity_of(class_of(record["size"]))
         partitions = capacity_of(class_of(record["partition_count"] + 1))
         fits = has_room(tree, work, 1, partitions, entries)
@@ -347,10 +347,10 @@ def _weigh(compiled: Compiled, work: Work, row: int, sign: int) -> None:
         if work.seen[attribute] == work.state[ROW_STAMP]:
             continue
         work.seen[attribute] = work.state[ROW_STAMP]
-        if work.count[attribute] == 0:
+        if work.named[attribute] == 0:
             work.touched[work.state[TOUCHED]], work.score[attribute] = attribute, 0.0
             work.state[TOUCHED] += 1
-        work.count[attribute] += sign
+        work.named[attribute] += sign
         work.score[attribute] += sign * (1.0 - leaf_share(predicates, work.share, code))
 
 
@@ -360,7 +360,7 @@ def _best_attribute(work: Work, avoided: int) -> int:
     best, best_score = -1, -np.inf
     for at in range(work.state[TOUCHED]):
         attribute = work.touched[at]
-        if work.count[attribute] < PARTITION_ROWS_MIN:
+        if work.named[attribute] < PARTITION_ROWS_MIN:
             continue
         score = work.score[attribute] if attribute != avoided else -1.0
         # What several orders of adding up make of one sum is one score.
@@ -373,7 +373,7 @@ def _best_attribute(work: Work, avoided: int) -> int:
 def _move_rows(tree: Tree, compiled: Compiled, work: Work, node: int, top: int) -> None:
     """Move the rows that name the attribute of a new p-node into its top bucket; there is room."""
     attribute = tree.node[top]["attribute"]
-    resize_leaf(tree, top, class_of(work.count[attribute]))
+    resize_leaf(tree, top, class_of(work.named[attribute]))
     work.used[attribute] = work.state[STAMP]
     record, kept = tree.node[node], 0
     start = record["leaf"]

@@ -151,7 +151,7 @@ def leaf_share(predicates: PredicateColumns, known: NDArray[np.float64], leaf: i
     if kind == _EQUAL or kind == _IS_NULL:
         return _POINT_SHARE
     if kind == _IN:
-        return min(_POINT_SHARE * record["size"], _WHOLE_SHARE)
+        return float(min(_POINT_SHARE * record["size"], _WHOLE_SHARE))
     if kind == _RANGE:
         is_open = np.isinf(record["low"]) or np.isinf(record["high"])
         return _OPEN_SHARE if is_open else _RANGE_SHARE
@@ -167,11 +167,11 @@ def value_keys(batch: EventBatch, value: int) -> tuple[int, int]:
         return key, key
     if value_type == _STRING:
         string = batch.value_string[value]
-        code, folded = np.int64(batch.string_code[string]), np.int64(batch.folded_code[string])
+        code, folded = int(batch.string_code[string]), int(batch.folded_code[string])
         plain = STRING_FIRST + code if code >= 0 else STRING_LAST
         return plain, STRING_FIRST + folded if folded >= 0 else plain
     if value_type == _BOOLEAN:
-        key = BOOLEAN_FIRST + np.int64(batch.value_number[value])
+        key = BOOLEAN_FIRST + int(batch.value_number[value])
         return key, key
     if value_type == _NULL:
         return NULL_KEY, NULL_KEY

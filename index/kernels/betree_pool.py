@@ -317,9 +317,7 @@ def number_nodes(tree: Tree, number: NDArray[np.int32], order: NDArray[np.int32]
 
 
 @leaf
-def copy_tree(
-    tree: Tree, number: NDArray[np.int32], order: NDArray[np.int32], copy: Tree
-) -> None:
+def copy_tree(tree: Tree, number: NDArray[np.int32], order: NDArray[np.int32], copy: Tree) -> None:
     """Fill `copy`, which is large enough, with the same tree, branches at a stretch and no gaps."""
     for place in range(CONTROL_SIZE):
         copy.control[place] = tree.control[place]

@@ -1,9 +1,9 @@
 """How rows leave a BE-Tree, and how what does not pay is taken apart and inserted again.
 
-    a leaf bucket and its parent, if that is open, fit half a leaf   the bucket is merged (4.3)
-    fewer rows below a p-node than make one                          its rows are inserted again
-    the rank of a p-node falls below zero                            the same: it is recycled (5)
-    a node with nothing in it                                        it is freed
+a leaf bucket and its parent, if that is open, fit half a leaf   the bucket is merged (4.3)
+fewer rows below a p-node than make one                          its rows are inserted again
+the rank of a p-node falls below zero                            the same: it is recycled (5)
+a node with nothing in it                                        it is freed
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ from index.program import POLARITY_BITS
 
 
 @leaf
-def change_rows(
-    tree: Tree, compiled: Compiled, work: Work, removed: NDArray[np.int32]
-) -> bool:
+def change_rows(tree: Tree, compiled: Compiled, work: Work, removed: NDArray[np.int32]) -> bool:
     """Insert all pending rows and delete `removed`, which are in the tree; False if room is short:
     then it is called again with more.
     """
@@ -75,7 +73,7 @@ def change_rows(
 
 @leaf
 def find_row(tree: Tree, compiled: Compiled, work: Work, row: int) -> tuple[int, int]:
-    """The node of a row and its entry, or (-1, -1): in one of the homes that its attributes have."""
+    """The node of a row and its entry, or (-1, -1): it is in a home of one of its attributes."""
     programs, walk = compiled.programs, work.walk
     waiting = 1
     walk[0] = ROOT
