@@ -15,12 +15,12 @@ Layout   node       64 bytes each: a bucket low..high, its two halves, its l-nod
                                    high); one cache line a row, read before its filter is
          control    int64[...]     extents, and heads of the lists of free nodes and runs
          low and high are order keys, see index.kernels.betree_keys
-Worked   leaves of 5, no two rows alike: s0..s2 have a = 1 AND b = 0, 1, 2; s3..s5 a = 4 AND c = ...
-         The root overflows; a is named by all six, so its p-node takes them. Its bucket of all
+Worked   leaves of 16; s0..s8 are a = 1 AND b = 0, 1, ... 8, and s9..s17 a = 4 AND c = 0, 1, ... 8.
+         The root overflows; a is named by all 18, so its p-node takes them. Its bucket of all
          values overflows, too: all rows are in the half from 0 on, hence that is its only child;
-         cut at 2, one half holds s0 s1 s2 and the other s3 s4 s5, and no leaf overflows. The event
-         a = 1, b = 2 meets the half from 0 to below 2. The tests of s0 and s1 want another b; the
-         filter of s2 is verified, and holds (tests/golden/betree.json).
+         cut at 2, one half holds s0..s8 and the other s9..s17, and no leaf overflows. The event
+         a = 1, b = 2 meets the half from 0 to below 2. All tests there but that of s2 want another
+         b; the filter of s2 is verified, and holds (tests/golden/betree.json).
 Cost     match O(visited nodes + rows of their l-nodes); insert one path and what it cuts, delete a
          search by the row's own attributes; 64 bytes a row, and some 20 for nodes. Best where rows
          name many attributes or narrow ranges; poor where all name the same few by wide ranges:
@@ -28,14 +28,16 @@ Cost     match O(visited nodes + rows of their l-nodes); insert one path and wha
 Differs  The domain of every attribute is that of all doubles by their bits, with strings by code,
          booleans and null behind: finite, as the paper needs, and nobody has to know its ends.
          Halvings that leave all rows in one half are passed over, and halves nobody is in are not
-         made; a row that needs one of them makes it, so every row is where the paper has it. All
-         rows are loaded into the root and then cut (the paper's batch variant), where changes are
-         made one by one. A directory is a sorted run instead of a hash table. Gain less loss is the
-         sum of 1 - share over the rows that name an attribute, shares as known from statistics or
-         guessed by operator. Loss is counted in tests that fail, over all events of a window.
-         Recycled and under-full p-nodes are inserted again from the root, with the attribute of a
-         recycled one as the last choice there. Two predicates on one attribute are filed by the
-         narrower, as an array may satisfy them by different values.
+         made; a row that needs one of them makes it, so every row is where the paper has it.
+         `build` loads all rows into the root and then cuts (the paper's batch variant); changes are
+         made one by one. Leaves are larger than the paper's 5, 20 and 160 rows, because here a row
+         costs one cache line and a node several. A directory is a sorted run instead of a hash
+         table. Gain less loss of a new p-node is the sum of 1 - share over the rows that name the
+         attribute, shares as known from statistics or guessed by operator. Later loss is counted in
+         tests that fail, over all events of a window. Rows of recycled and under-full p-nodes are
+         inserted again from the root; the attribute of a recycled one is the last choice there.
+         Two predicates on one attribute are filed by the narrower, as an array may satisfy them by
+         different values. A leaf merges with its parent only together with its sibling.
 """
 
 from __future__ import annotations
@@ -104,8 +106,8 @@ class BETreeSegment(ConjunctionSegment[Tree], GrowingSegment):
     """The tree of one segment."""
 
     columns_type = Tree
-    leaf_max_by_share: ClassVar[tuple[tuple[float, int], ...]] = (0.01, 5), (0.10, 20), (1.0, 160)
-    """Table 4: how many rows an l-node holds if an event matches up to that share of all."""
+    leaf_max_by_share: ClassVar[tuple[tuple[float, int], ...]] = (0.01, 16), (0.10, 40), (1.0, 160)
+    """After table 4: how many rows an l-node holds if an event matches up to that share of all."""
 
     def __init__(self, columns: Tree) -> None:
         super().__init__(columns)

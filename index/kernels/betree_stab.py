@@ -274,9 +274,9 @@ def _test_entries(tree: Tree, compiled: Compiled, memory: Memory, leaf_count: in
                 attribute = entry[at, word]
                 if attribute < 0:
                     break
-                if hull[attribute, 0] > entry[at, word + 2] or (
-                    hull[attribute, 1] < entry[at, word + 1]
-                ):
+                # One branch for both ends: which of them fails cannot be foretold.
+                above = hull[attribute, 0] > entry[at, word + 2]
+                if above | (hull[attribute, 1] < entry[at, word + 1]):
                     met = False
                     discarded += word // TEST_WORDS + 1
                     break

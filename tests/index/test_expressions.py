@@ -125,15 +125,19 @@ def meets_fine(subscription: Filter, event: Filter) -> bool:
     "text", ["a = 1 OR b = 2", "a LIKE 'x%'", "MISSING a", "a = 'x' NOCASE", "ALL a = 1", "TRUE"]
 )
 def test_other_filters_are_no_events_and_match_none(text: str) -> None:
-    index = BETree.build([Subscription("s", parse_text(text)), Subscription("t", parse_text("a = 1"))])
+    index = BETree.build(
+        [Subscription("s", parse_text(text)), Subscription("t", parse_text("a = 1"))]
+    )
     with pytest.raises(ValueError, match="event 1 must be a conjunction of comparisons"):
         index.match_expressions([parse_text("a = 1"), parse_text(text)])
-    found = index.ids_by_event(index.match_expressions([parse_text("a = 1"), parse_text("a = 'x'")]))
+    found = index.ids_by_event(
+        index.match_expressions([parse_text("a = 1"), parse_text("a = 'x'")])
+    )
     assert found == [["t"], []]
 
 
 def test_sets_of_numbers_end_at_numbers() -> None:
-    """Between neighbours there is nothing, be they doubles, integers beyond doubles, or the last."""
+    """Between neighbours there is nothing, be they doubles or integers beyond doubles."""
     above = math.nextafter(3.0, math.inf)
     tests = [
         ("a > 3", f"a < {above!r}", False),
