@@ -78,7 +78,7 @@ def capacity_of(size_class: int) -> int:
     """How many a run of this class holds."""
     if size_class == 0:
         return 1
-    half = size_class >> 1
+    half = int(size_class) >> 1
     return 2 << half if size_class & 1 else 3 << (half - 1)
 
 
