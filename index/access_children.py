@@ -18,14 +18,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from index.access import Shares, leaf_shares
 from index.kernels import leaf
+from index.kernels.cover import BY_POINTS, UNFILED, filing_of_leaf
 from index.kernels.hash_consing import Gates
-from index.predicates import PredicateColumns
+from index.predicates import PredicateColumns, PredicateKind
 from index.program import POLARITY_BITS
 from index.threshold import Polarity
+
+_FIRST_OPAQUE, _EQUAL = int(PredicateKind.OPAQUE_TEXT), int(PredicateKind.EQUAL)
 
 
 class AccessChildren(NamedTuple):
@@ -37,14 +41,21 @@ class AccessChildren(NamedTuple):
 
 
 def choose_access_children(
-    gates: Gates, leaf_share: NDArray[np.float64], root: NDArray[np.int32]
+    gates: Gates,
+    leaf_share: NDArray[np.float64],
+    is_findable: NDArray[np.bool_],
+    root: NDArray[np.int32],
 ) -> AccessChildren:
-    """Order the children of all gates, and push from the nodes in `root` down to leaves."""
+    """Order the children of all gates, and push from the nodes in `root` down to leaves.
+
+    Of leaves that hold equally often those are preferred that need not be tried on every event.
+    """
     gate_count, leaf_count = gates.need.size, leaf_share.size
     share = np.concatenate((leaf_share, np.empty(gate_count)))
     level = np.zeros(gate_count, np.int32)
     combine_shares(gates, share, level)
-    rarest = np.argsort(share, kind="stable")
+    is_tried = np.concatenate((~is_findable, np.zeros(gate_count, np.bool_)))
+    rarest = np.lexsort((is_tried, share))
     rank = np.empty(share.size, np.int64)
     rank[rarest] = np.arange(share.size)
     gate_of = np.repeat(np.arange(gate_count), np.diff(gates.start))
@@ -111,3 +122,17 @@ def push_down(gates: Gates, leaf_count: int, is_pushed: NDArray[np.bool_]) -> No
             start, stop = gates.start[gate], gates.start[gate + 1]
             for at in range(start, min(stop, stop - gates.need[gate] + 1)):
                 is_pushed[gates.child[at]] = True
+
+
+@njit(cache=True, nogil=True)
+def findable_leaves(
+    predicates: PredicateColumns, code: NDArray[np.int32]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which leaves a predicate phase can find, and which of them are an equality that must hold."""
+    findable, equality = np.empty(code.size, np.bool_), np.empty(code.size, np.bool_)
+    for place in range(code.size):
+        kind = predicates.record[code[place] >> POLARITY_BITS]["kind"]
+        filing = filing_of_leaf(predicates, code[place])
+        findable[place] = kind < _FIRST_OPAQUE and filing != UNFILED
+        equality[place] = kind == _EQUAL and filing == BY_POINTS
+    return findable, equality

@@ -3,6 +3,9 @@
     leaves: filed | always tried | asked | pushed gates, level 1, 2, ... | gates that are asked
             0                            level_start[1]                  level_start[-1]
 
+Filed leaves have results before any gate is looked at: those that are pushed, if something leads to
+them, and all equalities, for a value leads to few of them.
+
 A gate is awake as soon as an access child holds (`index.access_children`). It has then one child
 less to count if that says all: a disjunction holds, a conjunction needs the others. Gates that one
 child wakes are close together, and so are their children.
@@ -25,86 +28,104 @@ class LeveledGraph(NamedTuple):
     level: NDArray[np.uint8]  # [m-l]
     need: NDArray[np.int32]  # [g] children that must hold of an awake gate, or one that is asked
     start: NDArray[np.int64]  # [g+1] those to count are child[start[i]:start[i+1]] of node l + i
-    child: NDArray[np.int32]  # from rare to frequent; ~node if it has to be evaluated by need
+    child: NDArray[np.int32]  # filed leaves, gates, ~nodes to be evaluated by need; rare ones first
     parents: NDArray[np.int64]  # [m+1] node i wakes parent[parents[i]:parents[i+1]]
     parent: NDArray[np.int32]  # nodes, ascending of each child
     partner: NDArray[np.int32]  # a leaf without which that gate does not hold, or the child itself
 
 
-def lay_out(access: AccessChildren, filed_count: int) -> tuple[LeveledGraph, NDArray[np.int64]]:
-    """The graph, and its nodes by the numbers they had; the first `filed_count` leaves stay."""
-    leaf_count = access.is_pushed.size - access.gates.need.size
-    order = _node_order(access, filed_count)
-    number = np.empty(order.size, np.int32)
+class _Runs(NamedTuple):
+    """What an awake gate has to count, as in `LeveledGraph`, but by the numbers of before."""
+
+    need: NDArray[np.int64]  # [g]
+    start: NDArray[np.int64]  # [g+1]
+    child: NDArray[np.int64]
+
+    def in_order(self, order: NDArray[np.int64]) -> _Runs:
+        """The same gates in another order."""
+        size = np.diff(self.start)[order]
+        start = np.concatenate(([0], np.cumsum(size)))
+        places = np.arange(int(start[-1])) + np.repeat(self.start[order] - start[:-1], size)
+        return _Runs(self.need[order], start, self.child[places])
+
+
+def lay_out(
+    access: AccessChildren, is_filed: NDArray[np.bool_]
+) -> tuple[LeveledGraph, NDArray[np.int64]]:
+    """The graph, and its nodes by the numbers they had; filed leaves keep their order."""
+    leaf_count = is_filed.size
+    is_pushed = access.is_pushed
+    runs = _runs(access, is_filed)
+    partner = _partners(runs, is_filed)
+    first_child = np.append(access.gates.child, 0)[access.gates.start[:-1]]
+    gate = np.lexsort((partner, first_child, access.level, ~is_pushed[leaf_count:]))
+    runs = runs.in_order(gate)
+    order = np.concatenate((_leaf_order(is_filed, is_pushed, runs.child), gate + leaf_count))
+    number = np.empty(order.size + 1, np.int32)
     number[order] = np.arange(order.size)
-    gate = order[leaf_count:]
-    level = access.level[gate - leaf_count][access.is_pushed[gate]]
-    starts = np.searchsorted(level, np.arange(1, level.max(initial=1) + 2)) + leaf_count
-    need, start, child = _children(access, order, number, filed_count)
-    parents, parent = _parents(access, number, int(starts[-1]))
-    partner = _partners(need, start, child, leaf_count)[parent - leaf_count]
+    number[-1] = -1
+    has_result = is_pushed.copy()
+    has_result[:leaf_count] |= is_filed
+    level = access.level[gate[is_pushed[order[leaf_count:]]]]
+    level_start = np.searchsorted(level, np.arange(1, level.max(initial=1) + 2)) + leaf_count
+    parents, parent = _parents(access, number, int(level_start[-1]))
+    partner_of = number[partner[gate]][parent - leaf_count]
     waking = np.repeat(np.arange(parents.size - 1, dtype=np.int32), np.diff(parents))
     graph = LeveledGraph(
-        np.append(0, starts).astype(np.int32),
+        np.append(0, level_start).astype(np.int32),
         level.astype(np.uint8),
-        need,
-        start,
-        child,
+        runs.need.astype(np.int32),
+        runs.start,
+        np.where(has_result[runs.child], number[runs.child], ~number[runs.child]),
         parents,
         parent,
-        np.where(partner < 0, waking, partner),
+        np.where(partner_of < 0, waking, partner_of),
     )
     return graph, order
 
 
-def _node_order(access: AccessChildren, filed_count: int) -> NDArray[np.int64]:
-    gates, is_pushed = access.gates, access.is_pushed
-    leaf_count = is_pushed.size - gates.need.size
-    unfiled = np.arange(filed_count, leaf_count)
-    first_child = np.append(gates.child, 0)[gates.start[:-1]]
-    order = np.lexsort((first_child, access.level, ~is_pushed[leaf_count:]))
-    return np.concatenate(
-        (
-            np.arange(filed_count),
-            unfiled[is_pushed[unfiled]],
-            unfiled[~is_pushed[unfiled]],
-            order + leaf_count,
-        )
-    )
-
-
-def _children(
-    access: AccessChildren, order: NDArray[np.int64], number: NDArray[np.int32], filed_count: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-    """`need`, `start` and `child` of all gates in their final order."""
-    leaf_count = access.is_pushed.size - access.gates.need.size
-    gate = order[leaf_count:] - leaf_count
-    is_pushed = access.is_pushed[order[leaf_count:]]
-    need = access.gates.need[gate].astype(np.int64)
-    start, stop = access.gates.start[gate], access.gates.start[gate + 1]
-    size = stop - start
+def _runs(access: AccessChildren, is_filed: NDArray[np.bool_]) -> _Runs:
+    """The children that gates have to count, and how many of them."""
+    is_pushed = access.is_pushed[is_filed.size :]
+    need = access.gates.need.astype(np.int64)
+    stop = access.gates.start[1:]
+    size = np.diff(access.gates.start)
     is_told = is_pushed & ((need == size) | (need == 1))
     kept = np.where(is_told, np.where(need == size, size - 1, 0), size)
     need[is_told] -= 1
-    starts = np.concatenate(([0], np.cumsum(kept)))
-    within = np.arange(int(starts[-1])) - np.repeat(starts[:-1], kept)
+    start = np.concatenate(([0], np.cumsum(kept)))
+    within = np.arange(int(start[-1])) - np.repeat(start[:-1], kept)
     # A disjunction that is asked is decided soonest by its most frequent child.
     is_backward = np.repeat(~is_pushed & (need == 1), kept)
     forward = np.repeat(stop - kept, kept) + within
-    old = access.gates.child[np.where(is_backward, np.repeat(stop - 1, kept) - within, forward)]
-    is_known = access.is_pushed[old] | (old < filed_count)
-    child = np.where(is_known, number[old], ~number[old]).astype(np.int32)
-    return need.astype(np.int32), starts, child
+    child = access.gates.child[np.where(is_backward, np.repeat(stop - 1, kept) - within, forward)]
+    # What has a result costs nothing to look up, and that of a leaf is there before all others.
+    effort = np.where(access.is_pushed, 1, 2)
+    effort[: is_filed.size][is_filed] = 0
+    by_effort = np.argsort(
+        np.repeat(np.arange(kept.size) << 2, kept) | effort[child], kind="stable"
+    )
+    return _Runs(need, start, child[by_effort].astype(np.int64))
 
 
-def _partners(
-    need: NDArray[np.int32], start: NDArray[np.int64], child: NDArray[np.int32], leaf_count: int
-) -> NDArray[np.int32]:
-    """The first child of each gate that needs all, if it is a leaf with a result; else -1."""
-    size = np.diff(start)
-    first_child = np.append(child, np.int32(-1))[start[:-1]]
-    is_partner = (need == size) & (size > 0) & (first_child < leaf_count)
-    return np.where(is_partner, np.maximum(first_child, -1), -1)
+def _partners(runs: _Runs, is_filed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The first child of each gate that needs all, if it is a filed leaf; else -1."""
+    size = np.diff(runs.start)
+    first_child = np.append(runs.child, -1)[runs.start[:-1]]
+    is_leaf = (first_child >= 0) & (first_child < is_filed.size)
+    is_leaf[is_leaf] = is_filed[first_child[is_leaf]]
+    return np.where(is_leaf & (runs.need == size) & (size > 0), first_child, -1)
+
+
+def _leaf_order(
+    is_filed: NDArray[np.bool_], is_pushed: NDArray[np.bool_], child: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Filed leaves, those that are pushed, and the others as gates come to ask for them."""
+    first_use = np.full(is_pushed.size, child.size)
+    first_use[child[::-1]] = np.arange(child.size)[::-1]
+    first_use = first_use[: is_filed.size]
+    first_use[is_filed | is_pushed[: is_filed.size]] = 0
+    return np.lexsort((first_use, ~is_pushed[: is_filed.size] & ~is_filed, ~is_filed))
 
 
 def _parents(
