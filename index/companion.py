@@ -52,11 +52,6 @@ class Accompanied(Segment):
             rows[taken],
         )
 
-    @property
-    def own(self) -> PartialSegment:
-        """The algorithm's part."""
-        return self._own
-
     def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
         """The hits of both, event by event."""
         return joined_hits(

@@ -64,10 +64,12 @@ from index.betree_tree import (
     without_gaps,
 )
 from index.columns import EventBatch, Matches
-from index.companion import Accompanied, accompanied
+from index.companion import accompanied
 from index.conjunctions import ConjunctionSegment
 from index.expressions import Expressions, KnownSets
+from index.frozen import writable
 from index.growing_segment import GrowingSegment
+from index.in_place import InPlace
 from index.kernels.betree_change import STACK
 from index.kernels.betree_pool import (
     EVENTS,
@@ -93,7 +95,6 @@ from index.kernels.probe import Compiled, Hits
 from index.kernels.verify import new_scratch
 from index.model import Filter
 from index.segment import collect_hits
-from index.updatable import Updatable
 from index.vocabulary import Vocabulary
 
 HITS_PER_EVENT = 8
@@ -114,6 +115,11 @@ class BETreeSegment(ConjunctionSegment[Tree], GrowingSegment):
         self._counts = np.zeros(COUNTS, np.int64)
         self._event_count = 0
         self._pair_count = 0
+
+    @staticmethod
+    def _kept(columns: Tree) -> Tree:
+        """A tree grows, also that of a mapped snapshot."""
+        return writable(columns)
 
     @classmethod
     def build(
@@ -247,7 +253,7 @@ class BETreeSegment(ConjunctionSegment[Tree], GrowingSegment):
         return f"in a leaf of {size} under {', '.join(words) or 'the root'}"
 
 
-class BETree(Updatable):
+class BETree(InPlace):
     """Two-phase cuts; conjunctions of any predicates a kernel can test."""
 
     name = "betree"
@@ -267,24 +273,22 @@ class BETree(Updatable):
         scalar attributes. Another filter is a ValueError as an event, and matches nothing as a
         subscription. Operands of events are added to the vocabulary.
         """
-        expressions = Expressions(filters, self.vocabulary)
-        state, attribute_count = self._state, self.vocabulary.attribute_count
-        tail = np.arange(state.tail_start, state.recent_count)
-        found: list[list[int]] = [[] for _ in filters]
-        for store, segment, first_row in (
-            (state.base, state.base_segment, 0),
-            *((state.recent, placed.segment, len(state.base)) for placed in state.segments),
-            (state.recent, None, len(state.base)),
-        ):
-            compiled = store.compiled()
-            known: KnownSets = {}
-            for event, rows_found in enumerate(found):
-                rows = tail
-                if isinstance(segment, Accompanied) and isinstance(segment.own, BETreeSegment):
-                    rows = segment.own.stabbed(compiled, expressions, event, attribute_count)
-                visible = store.visible(rows, state.version)
-                rows = rows if visible is None else rows[visible]
-                met = expressions.met(event, compiled, rows, known)
-                rows_found += [row + first_row for row in met]
+        with self._writing:
+            expressions = Expressions(filters, self.vocabulary)
+            state, attribute_count = self._state, self.vocabulary.attribute_count
+            found: list[list[int]] = [[] for _ in filters]
+            for store, tree, first_row in (
+                (state.base, self._base_segment(state).own, 0),
+                (state.recent, self._recent, len(state.base)),
+            ):
+                assert isinstance(tree, BETreeSegment)
+                compiled = store.compiled()
+                known: KnownSets = {}
+                for event, rows_found in enumerate(found):
+                    rows = tree.stabbed(compiled, expressions, event, attribute_count)
+                    visible = store.visible(rows, state.version)
+                    rows = rows if visible is None else rows[visible]
+                    met = expressions.met(event, compiled, rows, known)
+                    rows_found += [row + first_row for row in met]
         start = np.cumsum([0, *map(len, found)], dtype=np.int64)
         return Matches(start, np.array([row for rows in found for row in sorted(rows)], np.int32))

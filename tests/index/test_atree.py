@@ -147,7 +147,12 @@ def test_what_is_only_asked_for_is_evaluated_below_what_asks() -> None:
     assert (stats["gate_count"], stats["asked_gate_count"]) == (9 + 3, 3)
     assert stats["filed_predicate_count"] == 9
     large = {"c": 2, "d": 2, "f": 2}
-    events: list[dict[str, Any]] = [{"a": 1, **large}, {"a": [1, 4], "g": 2}, {"a": 2, "c": 2, "d": 2}, large]
+    events: list[dict[str, Any]] = [
+        {"a": 1, **large},
+        {"a": [1, 4], "g": 2},
+        {"a": 2, "c": 2, "d": 2},
+        large,
+    ]
     assert matched(index, events) == [["s1"], ["s1", "s4"], [], []]
 
 
