@@ -88,6 +88,13 @@ def test_trees_that_share_their_parts(seed: int) -> None:
     assert any(found)
     assert index.stats()["level_count"] >= 4
     assert index.stats()["asked_gate_count"] > 0
+    # Under an equality that wakes the whole, all parts are asked for, by many gates each.
+    texts = [f"k = {number % 3} AND ({text})" for number, text in enumerate(texts)]
+    events = [{**event, "k": [0, 1, 2]} for event in events]
+    index = ATree.build(subscriptions(texts))
+    index.check()
+    assert index.stats()["filed_predicate_count"] < index.stats()["distinct_predicate_count"]
+    assert matched(index, events) == matched(Scan.build(subscriptions(texts)), events)
 
 
 def test_equal_parts_are_one_node() -> None:
