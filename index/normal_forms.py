@@ -44,9 +44,10 @@ def _is_normal(
     root = _connective(programs, start)
     if root == _NEITHER:
         return False
-    # Without the outer connective, the row is a single part, and has no gates but its own.
+    # Without the outer connective, the row is a single part, and has no gates but its own. No gate
+    # lies in one of its own kind (index.threshold), so one in an inner gate is not of that kind.
     inner = AND + OR - outer if root == outer else _NEITHER
-    at = part_stop = _after_gate(programs, start)
+    at = _after_gate(programs, start)
     while at < stop:
         if programs.code[at] >= 0:
             leaf = programs.code[at]
@@ -57,9 +58,8 @@ def _is_normal(
             at += 1
         else:
             connective = _connective(programs, at)
-            if at < part_stop or connective == _NEITHER or connective != inner:
+            if connective == _NEITHER or connective != inner:
                 return False
-            part_stop = at + programs.code[at + 2]
             at += GATE_WORDS
     return True
 

@@ -57,7 +57,7 @@ class Lookups(NamedTuple):
     number: NDArray[np.float64]  # the one key, the least for `<=`, the greatest for `>=`
     mark: NDArray[np.int32]
     bit: NDArray[np.uint64]  # the bit of a signature without which there is nothing to find
-    single: NDArray[np.bool_]  # the attribute has one value only
+    single: NDArray[np.bool_]  # the attribute has one value, and that no other key here
 
 
 def new_lookups(batch: EventBatch, tries: Tries) -> Lookups:

@@ -26,7 +26,6 @@ from index.kernels.lookups import (
     AT_MOST,
     BETWEEN,
     FIRST_MARK,
-    FOLDED,
     LAST_MARK,
     Lookups,
     bit_of,
@@ -143,8 +142,7 @@ def _search_list(
         start = _first_entry(lists, start, stop, attribute, low)
         stop = _first_entry(lists, start, stop, attribute, high)
         if operator <= AT_LEAST:
-            is_once = operator >= AT_MOST or (operator <= FOLDED and single)
-            count = _append(lists, search, (start, stop), event + 1, is_once, count)
+            count = _append(lists, search, (start, stop), event + 1, single, count)
             continue
         upper = lists.upper[number]
         for entry in range(start, stop):
@@ -169,12 +167,12 @@ def _append(
     search: Search,
     bounds: tuple[int, int],
     stamp: int,
-    is_once: bool,
+    single: bool,
     count: int,
 ) -> int:
-    """Append entries; unless nothing else can find their asks, only those of asks not found yet."""
+    """Append entries; unless their lookup is the only one, only those of asks not found yet."""
     for entry in range(bounds[0], bounds[1]):
-        if not is_once:
+        if not single:
             ask = lists.ask[entry]
             if search.stamp[ask] == stamp:
                 continue

@@ -147,14 +147,25 @@ def test_the_two_ends_of_a_range_are_compared_exactly() -> None:
     ]
     texts += [f"a <= {at}", f"a > {at}", "a BETWEEN 1 AND 2"]
     index = OpIndex.build(subscriptions(texts))
-    values: list[Any] = [at, at - 1, at + 1, [0, 3], [0, 2]]
+    values: list[Any] = [at, at - 1, at + 1, [0, 3], [0, 2], [2, 3 * at]]
     assert matched(index, [{"a": value} for value in values]) == [
         ["s0", "s3"],
         ["s1", "s3"],
         ["s2", "s4"],
         ["s1", "s3"],
         ["s1", "s3", "s5"],
+        ["s1", "s3", "s4", "s5"],
     ]
+
+
+def test_a_predicate_that_several_values_or_needles_satisfy_counts_once() -> None:
+    texts = ["a IN (1, 2) AND b = 1", "a IN ('X', 'y', 3) NOCASE AND b = 1"]
+    texts += ["a STARTS WITH ('x', 'xy') AND b = 1", "a ENDS WITH ('Z', 'YZ') NOCASE AND b = 1"]
+    index = OpIndex.build(subscriptions(texts))
+    values: list[Any] = [[1, 2], [1, 1], ["x", "Y", 3], "xyz"]
+    assert not any(matched(index, [{"a": value, "b": 2} for value in values]))
+    found = matched(index, [{"a": value, "b": 1} for value in values])
+    assert found == [["s0"], ["s0"], ["s1", "s2"], ["s2", "s3"]]
 
 
 Breakage = Callable[[OpIndexColumns], OpIndexColumns]
