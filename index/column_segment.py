@@ -1,13 +1,13 @@
 """Column segment: an algorithm whose structure is one NamedTuple of arrays.
 
-One of the arrays may be the columns of a predicate phase, under the name `phase`; matching counts
-candidates and hits.
+Some of them may be NamedTuples of arrays themselves, and one the columns of a predicate phase,
+under the name `phase`; matching counts candidates and hits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, get_type_hints
 
 from numpy.typing import NDArray
 
@@ -34,22 +34,30 @@ class ColumnSegment(Segment, Generic[Columns]):
         return frozen(columns)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All columns under their own names."""
-        arrays: dict[str, Any] = dict(zip(self.columns_type._fields, self._columns, strict=True))
-        phase = arrays.pop("phase", None)
-        return arrays if phase is None else {**phase_to_arrays(phase), **arrays}
+        """All columns under their own names, those of a part after the part's name."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, part in zip(self.columns_type._fields, self._columns, strict=True):
+            if name == "phase":
+                arrays |= phase_to_arrays(part)
+            elif isinstance(part, tuple):
+                named = zip(type(part)._fields, part, strict=True)  # type: ignore[attr-defined]
+                arrays |= {f"{name}_{field}": array for field, array in named}
+            else:
+                arrays[name] = part
+        return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The columns that `to_arrays` wrote."""
-        return cls(
-            cls.columns_type(
-                *(
-                    phase_from_arrays(arrays) if name == "phase" else arrays[name]
-                    for name in cls.columns_type._fields
-                )
-            )
-        )
+        parts: list[Any] = []
+        for name, part_type in get_type_hints(cls.columns_type).items():
+            if name == "phase":
+                parts.append(phase_from_arrays(arrays))
+            elif hasattr(part_type, "_fields"):
+                parts.append(part_type(*(arrays[f"{name}_{one}"] for one in part_type._fields)))
+            else:
+                parts.append(arrays[name])
+        return cls(cls.columns_type(*parts))
 
     def stats(self) -> dict[str, int]:
         """What `match` has counted so far."""
