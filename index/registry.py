@@ -20,6 +20,7 @@ from index.algorithms.psthash import PSTHash, PSTHash1, PSTHash3
 from index.algorithms.pstree import PSTree
 from index.algorithms.scan import Scan
 from index.algorithms.sequential import Sequential
+from index.algorithms.sift import Sift
 from index.base import MatchIndex
 
 ALGORITHMS: dict[str, type[MatchIndex]] = {
@@ -44,6 +45,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     IntervalTree.name: IntervalTree,
     ATree.name: ATree,
     BETree.name: BETree,
+    Sift.name: Sift,
 }
 
 DEFAULT = PSTHash.name
