@@ -10,6 +10,7 @@ from index.algorithms.intervals.hybrid_index import HybridIndex
 from index.algorithms.intervals.interval_index import IntervalIndex
 from index.algorithms.intervals.interval_tree import IntervalTree
 from index.algorithms.intervals.segment_tree import SegmentTree
+from index.algorithms.gryphon import Gryphon
 from index.algorithms.kindex import KIndex
 from index.algorithms.opindex import OpIndex
 from index.algorithms.opindex_cnf import OpIndexCNF
@@ -46,6 +47,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     ATree.name: ATree,
     BETree.name: BETree,
     Sift.name: Sift,
+    Gryphon.name: Gryphon,
 }
 
 DEFAULT = PSTHash.name
