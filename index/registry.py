@@ -19,6 +19,8 @@ from index.algorithms.propagation import PrefetchedPropagation, Propagation
 from index.algorithms.pstbloom import PSTBloom
 from index.algorithms.psthash import PSTHash, PSTHash1, PSTHash3
 from index.algorithms.pstree import PSTree
+from index.algorithms.psthash import PSTHash
+from index.algorithms.rein import Rein
 from index.algorithms.scan import Scan
 from index.algorithms.sequential import Sequential
 from index.algorithms.sift import Sift
@@ -48,6 +50,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     BETree.name: BETree,
     Sift.name: Sift,
     Gryphon.name: Gryphon,
+    Rein.name: Rein,
 }
 
 DEFAULT = PSTHash.name
