@@ -5,12 +5,12 @@ from __future__ import annotations
 from index.algorithms.atree import ATree
 from index.algorithms.betree import BETree
 from index.algorithms.counting import Counting
+from index.algorithms.gryphon import Gryphon
 from index.algorithms.intervals.cluster_index import ClusterIndex
 from index.algorithms.intervals.hybrid_index import HybridIndex
 from index.algorithms.intervals.interval_index import IntervalIndex
 from index.algorithms.intervals.interval_tree import IntervalTree
 from index.algorithms.intervals.segment_tree import SegmentTree
-from index.algorithms.gryphon import Gryphon
 from index.algorithms.kindex import KIndex
 from index.algorithms.opindex import OpIndex
 from index.algorithms.opindex_cnf import OpIndexCNF
@@ -19,7 +19,6 @@ from index.algorithms.propagation import PrefetchedPropagation, Propagation
 from index.algorithms.pstbloom import PSTBloom
 from index.algorithms.psthash import PSTHash, PSTHash1, PSTHash3
 from index.algorithms.pstree import PSTree
-from index.algorithms.psthash import PSTHash
 from index.algorithms.rein import Rein
 from index.algorithms.scan import Scan
 from index.algorithms.sequential import Sequential
