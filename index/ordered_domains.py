@@ -27,9 +27,12 @@ from index.column_segment import Columns
 from index.conjunctions import ConjunctionSegment
 from index.kernels.ordered_domains import (
     BOOLEANS,
+    CANDIDATES,
     CODES,
     DOMAIN_KINDS,
+    EVALUATIONS,
     FOLDED,
+    HITS,
     NUMBERS,
     TEXTS,
     Points,
@@ -50,6 +53,9 @@ from index.program import POLARITY_BITS, Programs
 from index.spaces import text_bounds
 from index.threshold import Polarity
 from index.vocabulary import Vocabulary
+
+WORDS_MAX = 16
+"""Pieces or nodes that `filing_of` names."""
 
 _POLARITY_MASK = (1 << POLARITY_BITS) - 1
 _IS_TRUE = int(Polarity.IS_TRUE)
@@ -104,6 +110,12 @@ class DomainSegment(ConjunctionSegment[Columns]):
     def stats(self) -> dict[str, int]:
         """What `match` has counted so far."""
         return {**super().stats(), "evaluation_count": self._evaluation_count}
+
+    def _count(self, counts: NDArray[np.int64]) -> None:
+        """Add what a call of the kernels has counted."""
+        self._evaluation_count += int(counts[EVALUATIONS])
+        self._candidate_count += int(counts[CANDIDATES])
+        self._hit_count += int(counts[HITS])
 
 
 class Asks(NamedTuple):
@@ -261,16 +273,27 @@ def check_points(points: Points) -> None:
 
 
 def elementary_in_words(
-    points: Points, vocabulary: Vocabulary, tree: int, kind: int, elementary: int
+    points: Points, vocabulary: Vocabulary, tree: int, kind: int, run: tuple[int, int]
 ) -> str:
-    """An elementary interval as it is written in the paper."""
+    """A run of elementary intervals of a tree: the first and the last as the paper writes them."""
     start, stop = points.start[tree : tree + 2].tolist()
-    at = start + (elementary >> 1)
-    if elementary & 1:
-        return f"[{point_in_words(points, vocabulary, kind, at)}]"
-    low = point_in_words(points, vocabulary, kind, at - 1) if at > start else "any"
-    high = point_in_words(points, vocabulary, kind, at) if at < stop else "any"
-    return f"({low}, {high})"
+    words = []
+    for elementary in sorted(set(run)):
+        at = start + (elementary >> 1)
+        if elementary & 1:
+            words.append(f"[{point_in_words(points, vocabulary, kind, at)}]")
+            continue
+        low = point_in_words(points, vocabulary, kind, at - 1) if at > start else "any"
+        high = point_in_words(points, vocabulary, kind, at) if at < stop else "any"
+        words.append(f"({low}, {high})")
+    return " to ".join(words)
+
+
+def some_of(words: list[str]) -> str:
+    """The first words, and how many more there are."""
+    if len(words) > WORDS_MAX:
+        words = [*words[:WORDS_MAX], f"{len(words) - WORDS_MAX} more"]
+    return ", ".join(words)
 
 
 def point_in_words(points: Points, vocabulary: Vocabulary, kind: int, at: int) -> str:

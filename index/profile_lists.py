@@ -20,9 +20,6 @@ from index.columns import EventBatch
 from index.kernels.ordered_domains import DOMAIN_KINDS, Points, asked_of
 from index.kernels.probe import Compiled, Hits
 from index.kernels.profile_lists import (
-    CANDIDATES,
-    EVALUATIONS,
-    HITS,
     ListedRows,
     ListMemory,
     new_list_memory,
@@ -35,6 +32,7 @@ from index.ordered_domains import (
     ordered_rows,
     placed,
     plant,
+    some_of,
 )
 from index.segment import collect_hits
 from index.vocabulary import Vocabulary
@@ -94,9 +92,7 @@ class ListTrees(DomainSegment[Columns]):
             batch.entry_start.size - 1,
             rows.row.size,
         )
-        self._evaluation_count += int(memory.counts[EVALUATIONS])
-        self._candidate_count += int(memory.counts[CANDIDATES])
-        self._hit_count += int(memory.counts[HITS])
+        self._count(memory.counts)
         return hits
 
     def stats(self) -> dict[str, int]:
@@ -132,4 +128,4 @@ class ListTrees(DomainSegment[Columns]):
                 if tree >= 0:
                     lists = self.lists_of(tree, kind, place, vocabulary)
                     words += [f"{path} {one}" for one in lists]
-        return f"counted up to {rows.needed[place]}, listed at {', '.join(words)}"
+        return f"counted up to {rows.needed[place]}, listed at {some_of(words)}"

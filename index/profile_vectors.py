@@ -28,9 +28,6 @@ from index.kernels.probe import Compiled, Hits
 from index.kernels.profile_vectors import (
     BLOCK_ROWS,
     BLOCK_WORDS,
-    CANDIDATES,
-    EVALUATIONS,
-    HITS,
     Named,
     Searches,
     VectorColumns,
@@ -47,12 +44,13 @@ from index.ordered_domains import (
     ordered_rows,
     placed,
     plant,
+    some_of,
 )
 from index.segment import collect_hits, hits_by_event
 from index.vocabulary import Vocabulary
 
-LIST_ROWS_MAX = 32
-"""A set of more rows is a vector: uniting that takes about as long (measured), and 512 bytes."""
+LIST_ROWS_MAX = 64
+"""A set of more rows is a vector, of 512 bytes: up to here lists are no slower (measured)."""
 
 
 class VectorTrees(DomainSegment[VectorColumns]):
@@ -102,9 +100,7 @@ class VectorTrees(DomainSegment[VectorColumns]):
             block_count * event_count,
             BLOCK_ROWS,
         )
-        self._evaluation_count += int(memory.counts[EVALUATIONS])
-        self._candidate_count += int(memory.counts[CANDIDATES])
-        self._hit_count += int(memory.counts[HITS])
+        self._count(memory.counts)
         return hits_by_event(hits, event_count)
 
     def stats(self) -> dict[str, int]:
@@ -130,13 +126,17 @@ class VectorTrees(DomainSegment[VectorColumns]):
         check_points(points)
         leaves = searches.leaf_start
         assert leaves[0] == 0 and leaves[-1] == searches.first.size == sets.size.size
-        for at, (start, stop) in enumerate(pairwise(leaves.tolist())):
-            first, last = searches.first[start:stop], searches.last[start:stop]
-            assert np.all(first <= last) and np.all(first[1:] > last[:-1]), "pieces overlap"
-            assert stop - start < 2 or np.array_equal(first, last), f"leaf {at} has more clusters"
+        for start, stop in pairwise(leaves.tolist()):
+            alike = np.array_equal(searches.first[start:stop], searches.last[start:stop])
+            assert stop - start < 2 or alike, "a leaf has more than its cluster"
         reached = np.sort(np.concatenate((searches.root, searches.child)))
         wanted = np.arange(-leaves.size + 1, searches.key.size)
         assert np.array_equal(reached, wanted), "a node or a leaf is not reached, or twice"
+        for tree, size in enumerate(np.diff(points.start).tolist()):
+            pieces = self._pieces(tree)
+            bounds = np.append(searches.first[pieces], 2 * size + 1)
+            assert np.all(searches.last[pieces] >= bounds[:-1]), "a piece ends before it begins"
+            assert np.all(searches.last[pieces] < bounds[1:]), "pieces overlap"
         assert named.pivot[0] == 0 and named.pivot[-1] == row.size
         for place in range(row.size):
             names = named.name[named.names[place] : named.names[place + 1]]
@@ -169,9 +169,9 @@ class VectorTrees(DomainSegment[VectorColumns]):
         assert mentions * BLOCK_WORDS == named.vector.size, "a mention of nobody"
 
     def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
-        """The pieces of each attribute's domain that find the row."""
+        """The pieces of each attribute's domain that find the row, those side by side together."""
         columns = self._columns
-        named, searches = columns.named, columns.searches
+        named = columns.named
         place = int(np.flatnonzero(columns.row == row)[0])
         words = []
         for attribute in named.name[named.names[place] : named.names[place + 1]].tolist():
@@ -180,16 +180,23 @@ class VectorTrees(DomainSegment[VectorColumns]):
             path = ".".join(vocabulary.path(attribute))
             for kind in range(DOMAIN_KINDS):
                 tree = int(named.tree[mention * DOMAIN_KINDS + kind])
-                for piece in self._pieces(tree) if tree >= 0 else []:
-                    if place % BLOCK_ROWS in self._set(piece):
-                        ends = [
-                            elementary_in_words(columns.points, vocabulary, tree, kind, end)
-                            for end in sorted(
-                                {int(searches.first[piece]), int(searches.last[piece])}
-                            )
-                        ]
-                        words.append(f"{path} " + " to ".join(ends))
-        return "found in " + ", ".join(words)
+                for low, high, count in self._runs(tree, place % BLOCK_ROWS) if tree >= 0 else []:
+                    run = elementary_in_words(columns.points, vocabulary, tree, kind, (low, high))
+                    words.append(f"{count} of {path} {run}")
+        return "found in pieces, " + some_of(words)
+
+    def _runs(self, tree: int, local: int) -> list[tuple[int, int, int]]:
+        """(first, last, number of pieces) of the runs of pieces that find a place of a block."""
+        searches = self._columns.searches
+        runs: list[tuple[int, int, int]] = []
+        for piece in self._pieces(tree):
+            if local in self._set(piece):
+                first, last = int(searches.first[piece]), int(searches.last[piece])
+                if runs and runs[-1][1] + 1 == first:
+                    runs[-1] = runs[-1][0], last, runs[-1][2] + 1
+                else:
+                    runs.append((first, last, 1))
+        return runs
 
     def _pieces_of_mention(self, mention: int) -> list[int]:
         trees = self._columns.named.tree[mention * DOMAIN_KINDS : (mention + 1) * DOMAIN_KINDS]

@@ -27,6 +27,10 @@ NUMBERS, BOOLEANS, CODES, FOLDED, TEXTS = range(DOMAIN_KINDS)
 """Kinds of values. Equality of strings is a search by operand code (of the folded string: FOLDED),
 ranges of strings one by text."""
 
+COUNTS = 3
+EVALUATIONS, CANDIDATES, HITS = range(COUNTS)
+"""Places in the `counts` of the memories of all kernels that search trees."""
+
 _BOOLEAN, _NUMBER, _STRING = int(ValueType.BOOLEAN), int(ValueType.NUMBER), int(ValueType.STRING)
 
 
@@ -187,6 +191,6 @@ def is_below(
 def is_above(
     points: Points, tree: int, high: int, batch: EventBatch, probes: Probes, probe: int
 ) -> bool:
-    """Does the probe lie after an elementary interval, `high`, that is not the last of a tree?"""
+    """Does the probe lie after the elementary interval `high`, not the last of a tree?"""
     order = order_of(points, points.start[tree] + (high >> 1), batch, probes, probe)
     return bool(order > 0 or (order == 0 and high & 1 == 0))

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels import leaf
-from index.kernels.ordered_domains import Asked
+from index.kernels import inlined
+from index.kernels.ordered_domains import CANDIDATES, COUNTS, DOMAIN_KINDS, Asked
 from index.kernels.prefetch import prefetch
 from index.kernels.probe import VERDICT_BITS, Hits
 from index.kernels.verify import YES
@@ -24,9 +24,6 @@ RUNS_MAX = 128
 """Lists that one search may meet: one a level of a tree that halves what is left."""
 AHEAD = 8
 """Counters that are asked for before they are needed; lists have as many members too many."""
-COUNTS = 3
-EVALUATIONS, CANDIDATES, HITS = range(COUNTS)
-"""Places in `ListMemory.counts`."""
 
 _STAMP_SHIFT = 16
 _COUNT_MASK = (1 << _STAMP_SHIFT) - 1
@@ -64,7 +61,13 @@ def new_list_memory(asked: Asked, row_count: int) -> ListMemory:
     )
 
 
-@leaf
+@inlined
+def tree_of(rows: ListedRows, asked: Asked, at: int, probe: int) -> int:
+    """The tree that a probe of asked[at] is searched for in, or -1."""
+    return int(rows.tree[asked.rank[at] * DOMAIN_KINDS + asked.probes.kind[probe]])
+
+
+@inlined
 def count_members(
     rows: ListedRows,
     member: NDArray[np.int32],

@@ -20,7 +20,11 @@ from numpy.typing import NDArray
 from index.columns import PRESENT, EventBatch
 from index.kernels import inlined, leaf
 from index.kernels.ordered_domains import (
+    CANDIDATES,
+    COUNTS,
     DOMAIN_KINDS,
+    EVALUATIONS,
+    HITS,
     Asked,
     Points,
     order_of,
@@ -34,9 +38,6 @@ WORD_BITS = 6
 BLOCK_WORDS = 64
 BLOCK_ROWS = BLOCK_WORDS << WORD_BITS
 """A vector has a bit for each row of a block, so memory grows with rows times this."""
-COUNTS = 3
-EVALUATIONS, CANDIDATES, HITS = range(COUNTS)
-"""Places in `counts`."""
 
 _ALL, _NONE, _ONE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0), np.uint64(1)
 

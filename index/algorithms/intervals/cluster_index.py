@@ -1,16 +1,26 @@
 """Cluster Index: split the intervals of each attribute by keys into clusters that may match.
 
 Paper    Tatbul 2001, section 4.1.1.
-Idea     a key, one of the end points, splits intervals into those that have a part before it and
-         those that have one from it on; an interval that has both is in both. The score of a key is
-         the difference of the two numbers and the number of repetitions, so that trees are shallow
-         and small. A value descends to one cluster, whose rows are all that can match.
-Layout   see index.profile_vectors; each leaf is one piece of the domain, its cluster. No sets are
-         kept at keys, and none of intervals: how many meet a part of a domain is a difference of
-         two running counts, see index.kernels.clusters
-Worked   TODO
-Cost     TODO
-Differs  TODO
+Idea     a key, one of the end points, splits intervals: those with a part before it go left, those
+         with a part from it on go right, and some do both. The score of a key is how far the two
+         numbers differ, and how many intervals are repeated; the least is best, for it keeps trees
+         shallow and small. A value descends to one cluster, and no other row can match. What is in
+         all clusters of an event is tested predicate by predicate.
+Layout   see index.profile_vectors. A leaf is one piece of its domain, a cluster. No sets are kept
+         at keys, and none is made to score them: how many intervals meet a part of a domain is a
+         difference of two running counts, see index.kernels.clusters
+Worked   Example 4, as far as the paper's text tells (tests/golden/cluster-index.json); of x ask
+         0: <= 25    1: 10..50    2: 18..45    3: > 55
+         4: 2..40    5: 65..70    6: 5..35     7: 30..60
+         root: of 14 end points the middle one is 35, with 6 left and 7 right, 5 twice: score 6;
+         then 55, 6 and 3, 1 twice: 4; then 45 and 40 on the larger side, 4 each. So 55 it is
+         x = 20: before 55 and before 30, its cluster has 0 1 2 4 6, all of which may match
+Cost     as interval-index, and O(leaves of the row) for each row that is left. Best where
+         intervals overlap little, for clusters then have one row; poor where no key splits what
+         overlaps: the attribute then rules out nothing.
+Differs  Blocks, lists and the order of rows and attributes as in interval-index. IN is an interval
+         for each value. A cluster of a single elementary interval does match, and rows that only
+         such clusters leave are not tested.
 """
 
 from __future__ import annotations

@@ -2,26 +2,29 @@
 
 Paper    Tatbul 2001, section 4.1.2.
 Idea     between two neighbouring end points no interval begins or ends, so all values there are in
-         the same intervals. A value is searched among those pieces; the set of the piece it lies in
-         are the rows that match as far as the attribute is concerned, without further tests.
-Layout   see index.profile_vectors; a domain is one leaf, and each of its pieces one elementary
-         interval. The pieces of a leaf ascend, and halving their number is the paper's tree: the
-         root is the middle one, and a search ends as soon as it meets the piece of the value
-Worked   Example 4, as far as the paper's text tells it (tests/golden/interval-index.json)
-         x of profiles  0: <= 25   1: 10..50   2: 18..45   3: > 55   4: 2..40   5: 65..70
-                        6: 5..35   7: 30..60
-         x = 20: root (25, 30), left 7 pieces further [10], [18] and (18, 25), which holds 20 and
-         leads to the rows 0, 1, 2, 4, 6
-Cost     k attributes, b blocks of B rows: match O(k b (log B + B / 64)), and a sixth of the blocks
-         or less where their rarest attributes are absent or fail. Build a sort, and O(pieces);
-         memory O(n B) bits at worst, where all end points differ and intervals are long. Best
-         where attributes have few values; poor where each row is met by a third of all values.
-Differs  Vectors of n bits for each of up to 4 n pieces would need O(n * n) bits: rows are cut into
-         blocks of 4,096 with trees of their own, so an event searches each attribute once a block.
-         Small sets are lists. Rows are numbered by their rarest attribute and their interval there,
-         and a block is left as soon as an attribute leaves no row. An attribute that an event lacks
-         costs nothing: rows that name it are ruled out when they are all that is left. Sets of an
-         array's values are united. Strings are points by their code, and ranges of them by text.
+         the same intervals. A value is searched for among those pieces; the set of the piece that
+         it lies in are the rows that match as far as the attribute is concerned.
+Layout   see index.profile_vectors. A domain is one leaf without keys, and a piece one elementary
+         interval that some row asks for. Halving the run of pieces is the paper's search tree: its
+         root is the middle piece, and a search ends at the piece that has the value
+Worked   Example 4, as far as the paper's text tells (tests/golden/interval-index.json); of x ask
+         0: <= 25    1: 10..50    2: 18..45    3: > 55
+         4: 2..40    5: 65..70    6: 5..35     7: 30..60
+         29 pieces (any, 2) [2] (2, 5) ... [70] (70, any)
+         x = 20: not in the middle one, (35, 40), nor in (10, 18), nor in (25, 30), but in (18, 25),
+         the fourth; its set is 0 1 2 4 6
+Cost     b blocks of B rows, k attributes of an event: match up to O(b k (log B + B / 64)), less
+         where blocks are left early. Build a sort and a sweep; up to O(n B) bits, reached where all
+         end points differ and intervals are long. Best where attributes have few values, or rows
+         few attributes in common with events; poor where each attribute lets most rows pass.
+Differs  Vectors of n bits at up to 4 n nodes are O(n * n) bits. So rows are cut into blocks of
+         4,096 with trees of their own: an event searches an attribute once a block, and memory
+         grows with n. Sets of few rows are lists. Rows are numbered by their rarest attribute and
+         by where their interval there begins; a block is left when an attribute leaves no row, so
+         evaluations are fewer than the paper's. Attributes that an event lacks are not looked at:
+         the rows that are left at the end are asked whether the event has all that they name. Sets
+         of the values of an array are united. A string is a point by its operand code, and lies in
+         ranges by its text.
 """
 
 from __future__ import annotations

@@ -1,22 +1,32 @@
 """Interval Tree: keep each interval at the highest node whose key it contains.
 
 Paper    Tatbul 2001, section 4.1.4, after de Berg et al., Computational Geometry, section 10.1.
-Idea     a key, the median of end points, divides intervals into those that contain it, which stay,
-         and those left and right of it, which go down. A value below the key is in those of the
-         intervals at the node that begin early enough: they are read in the order of their low
-         ends up to the first that begins too late. Likewise by high ends for a value above.
+Idea     a key, the median of end points, divides intervals: those that contain it stay, those left
+         and those right of it go down. A value before the key is in the intervals at the node that
+         begin early enough: they are read in the order of their low ends, up to the first that
+         begins after the value. Likewise from high ends down for a value after the key.
 Layout   points    end points of each tree    rows    see index.kernels.profile_lists
-         root      int32[t]     node, or -1
+         root      int32[t]     nodes of a tree follow its root, down the left side first
          key       int32[k]     end point of a node, or -1: no end point is left between the keys
                                 above, so the node's intervals contain all values that come there
          child     int32[2k]    nodes left and right, or -1
-         first     int64[k+1]   node -> its m intervals first..first+1, twice: by low ends, and
-                                `half` further by high ends, from high to low
+         first     int64[k+1]   node -> its run of the m intervals by low end, ascending; those by
+                                high end, descending, stand m further
          member    int32[2m+8]  places of rows
-         end       int32[2m]    the elementary interval that the member begins or ends with
-Worked   TODO
-Cost     TODO
-Differs  TODO
+         end       int32[2m]    elementary interval with which the member begins, or ends
+Worked   Example 4, as far as the paper's text tells (tests/golden/interval-tree.json); of x ask
+         0: <= 25    1: 10..50    2: 18..45    3: > 55
+         4: 2..40    5: 65..70    6: 5..35     7: 30..60
+         key 35 is in 4 6 1 2 7, by low end, and in 7 1 2 4 6, by high end; 0 is left at key 25,
+         3 and 5 are right at 65
+         x = 20: before 35, so 4 6 1 2 are read, and 7 ends the list; before 25, so 0 is read
+Cost     v values of an event, f rows found: match O(v log n + f), an evaluation for each row found.
+         Build O(n log n); 16 bytes an interval. Best where rows ask for one attribute; poor where
+         many rows are found by each of several attributes.
+Differs  The paper leaves open which end point is the key. Rows that ask for several attributes are
+         counted, those that ask for one are hits as they are found. Ends are open or closed, and a
+         part of a domain that no end point divides, as (3, 7) between the keys 3 and 7, has a node
+         without key.
 """
 
 from __future__ import annotations
@@ -31,15 +41,14 @@ from index.algorithms.psthash import PSTHash
 from index.columns import EventBatch
 from index.companion import accompanied
 from index.kernels import inlined, leaf
-from index.kernels.ordered_domains import DOMAIN_KINDS, Points, is_above, is_below, order_of
+from index.kernels.ordered_domains import EVALUATIONS, HITS, Points, is_above, is_below, order_of
 from index.kernels.probe import Hits
 from index.kernels.profile_lists import (
     AHEAD,
-    EVALUATIONS,
-    HITS,
     ListedRows,
     ListMemory,
     count_members,
+    tree_of,
 )
 from index.ordered_domains import DomainTrees, point_in_words
 from index.profile_lists import ListTrees
@@ -136,22 +145,15 @@ class IntervalTrees(ListTrees[IntervalTreeColumns]):
 
     def lists_of(self, tree: int, kind: int, place: int, vocabulary: Vocabulary) -> list[str]:
         """The keys of the nodes that list a row."""
-        columns = self._columns
-        words = []
-        todo = [int(columns.root[tree])]
-        while todo:
-            node = todo.pop()
-            if node < 0:
-                continue
-            start, stop = columns.first[node : node + 2]
-            if place in columns.member[start:stop]:
-                key = int(columns.key[node])
-                points = columns.points
-                words.append(
-                    point_in_words(points, vocabulary, kind, key) if key >= 0 else "no key"
-                )
-            todo += columns.child[2 * node : 2 * node + 2][::-1].tolist()
-        return words
+        points, columns = self._columns.points, self._columns
+        slots = np.flatnonzero(columns.member[: columns.first[-1]] == place)
+        nodes = np.searchsorted(columns.first, slots, "right") - 1
+        # Nodes of a tree follow its root.
+        nodes = nodes[np.searchsorted(columns.root, nodes, "right") - 1 == tree]
+        return [
+            point_in_words(points, vocabulary, kind, key) if key >= 0 else "no key"
+            for key in columns.key[nodes].tolist()
+        ]
 
 
 class IntervalTree(Updatable):
@@ -315,10 +317,9 @@ def stab_events(
         first = asked.start[event]
         for at in range(first, asked.start[event + 1]):
             for probe in range(asked.probe_start[at], asked.probe_start[at + 1]):
-                kind = asked.probes.kind[probe]
-                tree = rows.tree[asked.rank[at] * DOMAIN_KINDS + kind]
-                count = _stab(columns, tree, batch, memory, probe) if tree >= 0 else 0
-                if count:
+                tree = tree_of(rows, asked, at, probe)
+                if tree >= 0:
+                    count = _stab(columns, tree, batch, memory, probe)
                     place = first, at, hit_count
                     hit_count = count_members(rows, columns.member, memory, hits, count, place)
         memory.counts[HITS] += hit_count - hits.start[event]
