@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print each algorithm with what it cannot do itself."""
+    """Print each algorithm with its paper, and what it can do itself."""
     if arguments.json:
         print(json.dumps([described(one) for one in ALGORITHMS.values()], indent=2))
         return 0
@@ -27,8 +27,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{algorithm.name}{default}: {algorithm.summary}")
         if algorithm.paper:
             print(f"    paper: {algorithm.paper}")
-        if left := unsupported(algorithm):
-            print(f"    leaves {', '.join(left)} to {algorithm.companion}")
+        if algorithm.companion:
+            print(f"    operators: {', '.join(supported(algorithm))}")
+            print(f"    companion: {algorithm.companion}")
     return 0
 
 
@@ -39,11 +40,11 @@ def described(algorithm: type[MatchIndex]) -> dict[str, object]:
         "default": algorithm.name == DEFAULT,
         "summary": algorithm.summary,
         "paper": algorithm.paper,
-        "unsupported": unsupported(algorithm),
+        "operators": supported(algorithm),
         "companion": algorithm.companion,
     }
 
 
-def unsupported(algorithm: type[MatchIndex]) -> list[str]:
-    """The operators that the algorithm leaves to its companion."""
-    return sorted(frozenset(Operator) - algorithm.operators)
+def supported(algorithm: type[MatchIndex]) -> list[str]:
+    """The operators that the algorithm files itself, in the order of the language."""
+    return [operator for operator in Operator if operator in algorithm.operators]

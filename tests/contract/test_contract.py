@@ -18,7 +18,7 @@ from index.algorithms.scan import Scan
 from index.base import MatchIndex
 from index.events import decode_payloads, encode
 from index.language import parse_text
-from index.model import Filter, Instant, Subscription
+from index.model import Filter, Instant, Operator, Predicate, Subscription
 from index.registry import ALGORITHMS, DEFAULT, get
 from index.statistics import EventStatistics
 from index.updatable import Updatable
@@ -292,6 +292,30 @@ def check_memory_returns_after_churn(algorithm: Algorithm) -> None:
     index.check()
     fresh = algorithm.build(texts(*kept))
     assert bytes_of(index) <= 1.2 * bytes_of(fresh)
+
+
+def check_it_declares_its_operators(algorithm: Algorithm) -> None:
+    """A predicate of an operator that it does not declare is with the companion, and no other."""
+    operands: dict[Operator, Any] = {
+        **dict.fromkeys((Operator.IN, Operator.NOT_IN), (1, 2)),
+        **dict.fromkeys((Operator.BETWEEN, Operator.NOT_BETWEEN), (1, 2)),
+        **dict.fromkeys((Operator.PREFIX, Operator.SUFFIX, Operator.CONTAINS), ("x",)),
+        **dict.fromkeys((Operator.EXISTS, Operator.MISSING, Operator.IS_NULL), None),
+        Operator.LIKE: "x%y",
+        Operator.REGEX: "x",
+        Operator.CIDR: ("10.0.0.0/8",),
+    }
+    index = algorithm.build(
+        Subscription(operator, Predicate(("a",), operator, operands.get(operator, 1)))
+        for operator in Operator
+    )
+    own = {
+        operator
+        for operator in Operator
+        if not index.filing_of(operator).startswith("with the companion")
+    }
+    assert own == algorithm.operators
+    assert (algorithm.companion is None) == (own == set(Operator))
 
 
 CHECKS: list[Check] = [

@@ -114,4 +114,5 @@ def test_algorithms_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["algorithms", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in listed] == list(ALGORITHMS)
-    assert all(one["unsupported"] == [] or one["companion"] for one in listed)
+    assert all(one["operators"] for one in listed)
+    assert {one["name"] for one in listed if one["companion"] is None} >= {"scan", "psthash"}
