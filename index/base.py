@@ -32,7 +32,7 @@ class MatchIndex(ABC):
     name        what the registry and the settings call it
     paper       the publication it follows, or '' if none
     summary     one sentence for a listing
-    operators   what it can file; a filter with another operator is left to the companion
+    operators   what it can file; a predicate of another operator alone is left to the companion
     companion   name of the algorithm that takes the filters this one cannot, or None
     vocabulary  the numbering of attributes and operand strings; events must be decoded with it
     """

@@ -9,11 +9,16 @@ from index.access import words_of_leaf
 from index.column_segment import Columns, ColumnSegment
 from index.companion import PartialSegment
 from index.kernels.probe import Compiled
+from index.model import Operator
 from index.predicate_phase import plain_conjunctions
 from index.vocabulary import Vocabulary
 
 WORDS_MAX = 8
 """Leaves that `words_of_leaves` names."""
+
+
+PLAIN_OPERATORS = frozenset(Operator) - {Operator.REGEX, Operator.CIDR, Operator.MISSING}
+"""Of predicates that a kernel can test, and that do not hold of an absent attribute."""
 
 
 class ConjunctionSegment(ColumnSegment[Columns], PartialSegment):

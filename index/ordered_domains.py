@@ -38,6 +38,7 @@ from index.kernels.ordered_domains import (
     Points,
 )
 from index.kernels.probe import Compiled
+from index.model import Operator
 from index.pivots import pivots, visibility
 from index.predicate_phase import leaves_of_rows
 from index.predicates import (
@@ -65,6 +66,19 @@ _EXACT_BELOW = 2.0**53
 """Integers below it are doubles, so a residual there can only say that an end is open."""
 _NEXT_TEXT = b"\x00"
 """Nothing lies between a text and itself with this at its end."""
+
+INTERVAL_OPERATORS = frozenset(
+    {
+        Operator.EQ,
+        Operator.LT,
+        Operator.LE,
+        Operator.GT,
+        Operator.GE,
+        Operator.IN,
+        Operator.BETWEEN,
+    }
+)
+"""Of predicates that are intervals of an ordered domain, or points."""
 
 
 class DomainSegment(ConjunctionSegment[Columns]):

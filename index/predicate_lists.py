@@ -38,6 +38,7 @@ from index.kernels.predicate_lists import (
 from index.kernels.probe import Compiled
 from index.kernels.verify import new_scratch
 from index.list_entries import ListEntries, list_entries, operators_of
+from index.model import Operator
 from index.predicates import PredicateColumns
 from index.program import POLARITY_BITS
 from index.vocabulary import Vocabulary
@@ -48,6 +49,9 @@ LIST_SEGMENT_ENTRIES = 16
 """A mean list_segment has up to twice as many: 60 % or more of its signature is unset (lemma 8)."""
 
 Columns = TypeVar("Columns", bound=tuple[Any, ...])
+
+LISTED_OPERATORS = frozenset(Operator) - {Operator.MISSING}
+"""Of predicates that some list takes."""
 
 
 class ListSegment(ConjunctionSegment[Columns]):

@@ -9,14 +9,12 @@ from benchmarks.workloads import Workload, fixed_attributes
 from benchmarks.workloads.fixed_attributes import W0, W1, W2, FixedAttributes
 
 METHODS = (
-    "dynamic-clustering",
-    "static-clustering",
     "propagation-prefetch",
     "propagation",
     "counting",
     "psthash",
 )
-ORDER = ("dynamic-clustering", "propagation-prefetch", "propagation", "counting")
+ORDER = ("propagation-prefetch", "propagation", "counting")
 SCALED = "30,000 to 1,000,000 subscriptions for the paper's 100,000 to 6,000,000."
 
 
@@ -40,7 +38,6 @@ THROUGHPUT = Sweep(
         "counting": 1e6 / 1.1,
         "propagation": 1e6 / 124,
         "propagation-prefetch": 1e6 / 196,
-        "dynamic-clustering": 1e6 / 602,
     },
     also={
         "bytes_per_subscription": "Fabret et al., Figure 3(c): memory, W0",
@@ -56,7 +53,7 @@ SWEEPS = (
         parameter="predicates that are not `=`",
         values=(1, 6),
         workload=lambda count: _workload(W1 if count == 1 else W2, 300_000),
-        order=("dynamic-clustering", "propagation-prefetch"),
+        order=("propagation-prefetch", "propagation"),
         scaled="300,000 subscriptions for the paper's 3,000,000.",
         published={},
         also={},

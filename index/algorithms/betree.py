@@ -65,7 +65,7 @@ from index.betree_tree import (
 )
 from index.columns import EventBatch, Matches
 from index.companion import accompanied
-from index.conjunctions import ConjunctionSegment
+from index.conjunctions import PLAIN_OPERATORS, ConjunctionSegment
 from index.expressions import Expressions, KnownSets
 from index.frozen import writable
 from index.growing_segment import GrowingSegment
@@ -262,6 +262,7 @@ class BETree(InPlace):
         "over High-dimensional Discrete Space. SIGMOD 2011"
     )
     summary = "cuts subscriptions by attribute and then by value, again and again"
+    operators = PLAIN_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(BETreeSegment, PSTHash.segment_type)
 

@@ -30,7 +30,7 @@ from index.access import Shares
 from index.algorithms.psthash import PSTHash
 from index.columns import EventBatch
 from index.companion import accompanied
-from index.conjunctions import ConjunctionSegment, words_of_leaves
+from index.conjunctions import PLAIN_OPERATORS, ConjunctionSegment, words_of_leaves
 from index.kernels import leaf
 from index.kernels.event_parts import CANDIDATES, HITS, Memory
 from index.kernels.probe import VERDICT_BITS, Compiled, Hits
@@ -139,6 +139,7 @@ class Counting(Updatable):
     name = "counting"
     paper = "Fabret et al.: Filtering Algorithms for Very Fast Publish/Subscribe. SIGMOD 2001"
     summary = "tests each distinct predicate once and counts for each subscription how many hold"
+    operators = PLAIN_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(Association, PSTHash.segment_type)
 

@@ -51,7 +51,7 @@ from index.access import Shares, words_of_leaf
 from index.algorithms.psthash import PSTHash
 from index.columns import EventBatch
 from index.companion import accompanied
-from index.conjunctions import ConjunctionSegment
+from index.conjunctions import PLAIN_OPERATORS, ConjunctionSegment
 from index.kernels import inlined, leaf
 from index.kernels.matching_tree import (
     ATTRIBUTE,
@@ -250,6 +250,7 @@ class Gryphon(Updatable):
     name = "gryphon"
     paper = "Aguilera et al.: Matching Events in a Content-based Subscription System. PODC 1999"
     summary = "follows every edge of a tree of tests that subscriptions share from the first on"
+    operators = PLAIN_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(MatchingTree, PSTHash.segment_type)
 

@@ -52,7 +52,7 @@ from index.access import Shares
 from index.algorithms.psthash import PSTHash
 from index.columns import EventBatch
 from index.companion import accompanied
-from index.conjunctions import ConjunctionSegment, words_of_leaves
+from index.conjunctions import PLAIN_OPERATORS, ConjunctionSegment, words_of_leaves
 from index.kernels import leaf
 from index.kernels.batch import sort
 from index.kernels.event_parts import CANDIDATES, HITS, Memory
@@ -195,6 +195,7 @@ class KIndex(Updatable):
     name = "kindex"
     paper = "Whang et al.: Indexing Boolean Expressions. PVLDB 2(1), 2009"
     summary = "intersects posting lists of predicates that hold, one size of subscription a time"
+    operators = PLAIN_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(PostingLists, PSTHash.segment_type)
 

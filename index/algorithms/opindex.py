@@ -46,7 +46,7 @@ from index.kernels.predicate_lists import HITS, ListColumns, Search, satisfied
 from index.kernels.probe import VERDICT_BITS, Compiled, Hits
 from index.kernels.verify import NO
 from index.normal_forms import AND, in_normal_form
-from index.predicate_lists import ListSegment, new_search
+from index.predicate_lists import LISTED_OPERATORS, ListSegment, new_search
 from index.predicate_phase import leaves_of_rows
 from index.segment import collect_hits
 from index.updatable import Updatable
@@ -118,6 +118,7 @@ class OpIndex(Updatable):
         "Zhang et al.: An Efficient Publish/Subscribe Index for E-Commerce Databases. PVLDB 2014"
     )
     summary = "visits the subscriptions whose rarest attribute an event has, and counts what holds"
+    operators = LISTED_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(Conjunctions, PSTHash.segment_type)
 

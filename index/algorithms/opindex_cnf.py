@@ -54,6 +54,7 @@ from index.kernels.verify import UNDECIDED, YES
 from index.normal_forms import AND, in_normal_form, parts_of_rows
 from index.pivots import visibility
 from index.predicate_lists import (
+    LISTED_OPERATORS,
     ListSegment,
     build_lists,
     check_lists,
@@ -197,6 +198,7 @@ class OpIndexCNF(Updatable):
         "Zhang et al.: An Efficient Publish/Subscribe Index for E-Commerce Databases. PVLDB 2014"
     )
     summary = "visits ANDs of ORs under all attributes of one OR, and clears a bit for each OR"
+    operators = LISTED_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(Conjunctions, PSTHash.segment_type)
 

@@ -40,7 +40,7 @@ from index.kernels.predicate_lists import HITS, ListColumns, Search, satisfied
 from index.kernels.probe import VERDICT_BITS, Compiled, Hits
 from index.kernels.verify import NO, YES
 from index.normal_forms import OR, in_normal_form, parts_of_rows
-from index.predicate_lists import ListSegment, new_search
+from index.predicate_lists import LISTED_OPERATORS, ListSegment, new_search
 from index.segment import collect_hits
 from index.updatable import Updatable
 from index.vocabulary import Vocabulary
@@ -123,6 +123,7 @@ class OpIndexDNF(Updatable):
         "Zhang et al.: An Efficient Publish/Subscribe Index for E-Commerce Databases. PVLDB 2014"
     )
     summary = "counts as opindex does, for each conjunction of an OR by itself"
+    operators = LISTED_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(Disjunctions, PSTHash.segment_type)
 

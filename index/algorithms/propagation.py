@@ -38,7 +38,7 @@ from index.access import Shares, leaf_shares
 from index.algorithms.psthash import PSTHash
 from index.columns import EventBatch
 from index.companion import accompanied
-from index.conjunctions import ConjunctionSegment, words_of_leaves
+from index.conjunctions import PLAIN_OPERATORS, ConjunctionSegment, words_of_leaves
 from index.kernels import leaf
 from index.kernels.event_parts import CANDIDATES, HITS, Memory
 from index.kernels.prefetch import prefetch
@@ -181,6 +181,7 @@ class Propagation(Updatable):
     name = "propagation"
     paper = "Fabret et al.: Filtering Algorithms for Very Fast Publish/Subscribe. SIGMOD 2001"
     summary = "clusters subscriptions by one equality and by size, and checks the rest by columns"
+    operators = PLAIN_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(Clusters, PSTHash.segment_type)
 
@@ -191,6 +192,7 @@ class PrefetchedPropagation(Updatable):
     name = "propagation-prefetch"
     paper = Propagation.paper
     summary = "propagation that asks for the next cache lines of a cluster before it needs them"
+    operators = PLAIN_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(PrefetchedClusters, PSTHash.segment_type)
 

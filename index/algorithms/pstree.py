@@ -79,6 +79,8 @@ from index.kernels.tree_keys import (
     set_text,
 )
 from index.kernels.verify import YES, Scratch, enter_event, leaf_holds, leave_event, new_scratch
+from index.model import Operator
+from index.ordered_domains import INTERVAL_OPERATORS
 from index.predicate_phase import leaves_of_rows
 from index.program import Programs
 from index.segment import collect_hits
@@ -105,6 +107,9 @@ HITS_PER_EVENT = 8
 
 _NULL, _BOOLEAN = int(ValueType.NULL), int(ValueType.BOOLEAN)
 _NUMBER, _STRING = int(ValueType.NUMBER), int(ValueType.STRING)
+
+TREE_OPERATORS = INTERVAL_OPERATORS | {Operator.PREFIX, Operator.LIKE, Operator.IS_NULL}
+"""Of predicates that cover spaces, one of which a row must have."""
 
 
 class Working(NamedTuple):
@@ -240,6 +245,7 @@ class PSTree(InPlace):
     name = "pstree"
     paper = "Ji, Jacobsen: PS-Tree-based Efficient Boolean Expression Matching. PVLDB 12(3), 2018"
     summary = "files each subscription under the value spaces of one predicate, in a changing tree"
+    operators = TREE_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(PSTreeSegment, PSTHash.segment_type)
 

@@ -48,7 +48,7 @@ from index.access import Shares
 from index.algorithms.psthash import PSTHash
 from index.columns import PRESENT, EventBatch
 from index.companion import accompanied
-from index.conjunctions import ConjunctionSegment, words_of_leaves
+from index.conjunctions import PLAIN_OPERATORS, ConjunctionSegment, words_of_leaves
 from index.intervals import DOMAIN_TYPE_BITS, DomainType, intervals_of
 from index.kernels import inlined, leaf
 from index.kernels.marking import (
@@ -235,6 +235,7 @@ class Rein(Updatable):
     name = "rein"
     paper = "Qian et al.: REIN, a Fast Event Matching Approach for Publish/Subscribe. INFOCOM 2014"
     summary = "marks the subscriptions whose intervals an event misses; the unmarked ones match"
+    operators = PLAIN_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(MarkedIntervals, PSTHash.segment_type)
 

@@ -47,7 +47,7 @@ from index.access import Shares
 from index.algorithms.psthash import PSTHash
 from index.columns import PRESENT, EventBatch, ValueType
 from index.companion import accompanied
-from index.conjunctions import ConjunctionSegment, words_of_leaves
+from index.conjunctions import PLAIN_OPERATORS, ConjunctionSegment, words_of_leaves
 from index.enumeration import (
     COUNTS,
     KILLS,
@@ -222,6 +222,7 @@ class Sift(Updatable):
     name = "sift"
     paper = "Yan, Garcia-Molina: Index Structures for Selective Dissemination. TODS 19(2), 1994"
     summary = "looks up each value in a hash of posting lists and counts the rows it finds"
+    operators = PLAIN_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(PostingLists, PSTHash.segment_type)
 

@@ -197,7 +197,7 @@ def test_a_key_is_found_as_the_paper_finds_it() -> None:
     """
     intervals = [(2, 6), (2, 21), (19, 50), (21, 23), (23, 48)]
     index = ClusterIndex.build(subscriptions([f"x BETWEEN {a} AND {b}" for a, b in intervals]))
-    columns = index._state.base_segment._own._columns  # type: ignore[attr-defined]
+    columns = index._state.base_segment.own._columns  # type: ignore[attr-defined]
     root = columns.searches.root[0]
     assert columns.points.number[columns.searches.key[root]] == 21
 
@@ -301,7 +301,7 @@ def test_a_broken_layout_is_caught(
 ) -> None:
     index = algorithm.build(subscriptions(TEXTS))
     index.check()
-    columns = index._state.base_segment._own._columns  # type: ignore[attr-defined]
+    columns = index._state.base_segment.own._columns  # type: ignore[attr-defined]
     harm(columns)
     with pytest.raises(AssertionError, match=told):
         index.check()

@@ -30,6 +30,7 @@ import numpy as np
 from index.algorithms.psthash import PSTHash
 from index.companion import accompanied
 from index.kernels.clusters import Runs, Split, split_clusters
+from index.ordered_domains import INTERVAL_OPERATORS
 from index.profile_vectors import VectorTrees
 from index.updatable import Updatable
 
@@ -52,5 +53,6 @@ class ClusterIndex(Updatable):
     name = "cluster-index"
     paper = "Tatbul: Index Structures and Algorithms for Efficient Profile Matching. 2001"
     summary = "splits the intervals of each attribute into clusters, and tests the rows in all"
+    operators = INTERVAL_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(Clusters, PSTHash.segment_type)

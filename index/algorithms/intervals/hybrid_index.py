@@ -24,6 +24,7 @@ from __future__ import annotations
 from index.algorithms.psthash import PSTHash
 from index.companion import accompanied
 from index.kernels.clusters import Runs, Split, split_clusters
+from index.ordered_domains import INTERVAL_OPERATORS
 from index.profile_vectors import VectorTrees
 from index.updatable import Updatable
 
@@ -46,5 +47,6 @@ class HybridIndex(Updatable):
     name = "hybrid-index"
     paper = "Tatbul: Index Structures and Algorithms for Efficient Profile Matching. 2001"
     summary = "splits the intervals of each attribute into clusters, and these where they are large"
+    operators = INTERVAL_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(ClustersOfIntervals, PSTHash.segment_type)

@@ -34,6 +34,7 @@ import numpy as np
 from index.algorithms.psthash import PSTHash
 from index.companion import accompanied
 from index.kernels.clusters import Runs, Split
+from index.ordered_domains import INTERVAL_OPERATORS
 from index.profile_vectors import VectorTrees
 from index.updatable import Updatable
 
@@ -58,5 +59,6 @@ class IntervalIndex(Updatable):
     name = "interval-index"
     paper = "Tatbul: Index Structures and Algorithms for Efficient Profile Matching. 2001"
     summary = "finds for each attribute the rows of the elementary interval that its value lies in"
+    operators = INTERVAL_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(ElementaryIntervals, PSTHash.segment_type)

@@ -50,7 +50,7 @@ from index.kernels.profile_lists import (
     count_members,
     tree_of,
 )
-from index.ordered_domains import DomainTrees, point_in_words
+from index.ordered_domains import INTERVAL_OPERATORS, DomainTrees, point_in_words
 from index.profile_lists import ListTrees
 from index.updatable import Updatable
 from index.vocabulary import Vocabulary
@@ -162,6 +162,7 @@ class IntervalTree(Updatable):
     name = "interval-tree"
     paper = "Tatbul: Index Structures and Algorithms for Efficient Profile Matching. 2001"
     summary = "keeps each interval at a key that it contains, sorted by both ends, and counts"
+    operators = INTERVAL_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(IntervalTrees, PSTHash.segment_type)
 

@@ -46,7 +46,7 @@ from index.kernels.profile_lists import (
     count_members,
     tree_of,
 )
-from index.ordered_domains import DomainTrees, elementary_in_words
+from index.ordered_domains import INTERVAL_OPERATORS, DomainTrees, elementary_in_words
 from index.profile_lists import ListTrees
 from index.updatable import Updatable
 from index.vocabulary import Vocabulary
@@ -155,6 +155,7 @@ class SegmentTree(Updatable):
     name = "segment-tree"
     paper = "Tatbul: Index Structures and Algorithms for Efficient Profile Matching. 2001"
     summary = "keeps each interval at few nodes that it covers, and counts what a value meets"
+    operators = INTERVAL_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(SegmentTrees, PSTHash.segment_type)
 
