@@ -20,6 +20,7 @@ from index.algorithms.intervals.segment_tree import SegmentTree
 from index.algorithms.scan import Scan
 from index.base import MatchIndex
 from index.events import encode
+from index.frozen import writable
 from index.kernels.profile_vectors import BLOCK_ROWS
 from index.language import parse_text
 from index.model import Subscription
@@ -301,8 +302,9 @@ def test_a_broken_layout_is_caught(
 ) -> None:
     index = algorithm.build(subscriptions(TEXTS))
     index.check()
-    columns = index._state.base_segment.own._columns  # type: ignore[attr-defined]
-    harm(columns)
+    segment = index._state.base_segment.own  # type: ignore[attr-defined]
+    segment._columns = writable(segment._columns)
+    harm(segment._columns)
     with pytest.raises(AssertionError, match=told):
         index.check()
 
