@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels.points import PointColumns, number_points
+from index.kernels.points import MARK_BITS, PointColumns, number_points
 from index.predicates import ALL, NO_MARK, NOCASE, STRING_MARK, PredicateColumns, PredicateKind
 from index.program import POLARITY_BITS
 from index.spaces import FACET_BITS, Facet
@@ -56,10 +56,19 @@ def numbered_points(
     operands: Operands, attribute_count: int
 ) -> tuple[PointColumns, NDArray[np.int32]]:
     """The distinct points among these operands, and the number of each operand's."""
-    slots = 1 << (2 * operands.number.size).bit_length()
+    points, numbered = _numbered(operands, attribute_count)
+    # Few points may be operands of many leaves; those who look points up want a small table.
+    kind, number = points.kind, points.number
+    mark = (kind & ((1 << MARK_BITS) - 1)).astype(np.uint16).view(np.int16)
+    points, _ = _numbered(Operands(kind, kind >> MARK_BITS, number, mark), attribute_count)
+    return points, numbered
+
+
+def _numbered(operands: Operands, attribute_count: int) -> tuple[PointColumns, NDArray[np.int32]]:
+    """The same with a table that has room for as many points as there are operands."""
     points = PointColumns(
         np.zeros(attribute_count, np.uint8),
-        np.zeros(slots, np.int32),
+        np.zeros(1 << (2 * operands.number.size).bit_length(), np.int32),
         np.empty(operands.number.size, np.int64),
         np.empty(operands.number.size, np.float64),
     )

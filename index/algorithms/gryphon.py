@@ -26,10 +26,11 @@ Worked   order: a =, b =, c =, then c <       s0: a = 1 AND b = 2      s1: a = 1
          not hold; from the root b = 2 leads to s3, which matches
 Cost     match O(nodes reached + edges looked at there): an equality edge is found by hash, or by a
          look at each of a few; other tests of a node are all made, each once an event. A node has
-         two rows or more below it, so there are fewer nodes than rows: 32 bytes a node, 8 an edge,
-         20 a row and 4 a predicate; 1 M rows of 8 predicates take at most 110 MB. Best where few
-         attributes are asked for by equality and all subscriptions ask for them; poor where
-         attributes are many, for then few subscriptions share more than their first test.
+         two rows or more below it, so nodes and edges grow with the rows, not with their tests: 32
+         bytes a node, 16 an edge, 20 a row, 4 a predicate and 4 a distinct one; 100 bytes for a row
+         of 8 predicates of ads, at most 200. Best where few attributes are asked for by equality
+         and all subscriptions ask for them; poor where attributes are many, for then few
+         subscriptions share more than their first test.
 Differs  Chains of stars are one node, whose edges test several attributes; so are chains of nodes
          with one edge. A subscription alone below an edge keeps the rest of its tests at the edge.
          The tree branches on DEPTH_MAX tests at most. Equalities are tested before all else, also

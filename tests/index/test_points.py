@@ -37,6 +37,7 @@ def test_points_differ_by_dimension_number_and_mark() -> None:
     assert find_point(points, 10, -0.0, 0) == len(KEYS) - 1
     assert find_point(points, 10, 1.0, -1) == -1
     assert points.facets.tolist() == [0b1100, 0b100, 0, 0]
+    assert points.slot.size == 32, "the table has room for operands, not for points"
 
 
 def test_a_point_whose_slot_another_one_has_is_found_and_a_stranger_is_not() -> None:
