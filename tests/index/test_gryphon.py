@@ -48,6 +48,23 @@ def test_few_edges_are_scanned_and_many_are_looked_up(value_count: int) -> None:
     assert found == matched(scan, events) and any(found)
 
 
+def test_nodes_do_not_find_the_edges_of_each_other() -> None:
+    """They test the same of b, and share one table in which their searches meet."""
+    random = Random(9)
+    values = range(2 * EDGES_SCANNED_MAX)
+    texts = [
+        f"a = {value} AND b = {other}"
+        for value in values
+        for other in random.sample(values, EDGES_SCANNED_MAX + 1)
+    ]
+    given = subscriptions(texts)
+    index, scan = Gryphon.build(given), Scan.build(given)
+    index.check()
+    events: list[dict[str, Any]] = [{"a": value, "b": list(values)} for value in values]
+    events += [{"a": random.choice(values), "b": random.choice(values)} for _ in range(300)]
+    assert matched(index, events) == matched(scan, events)
+
+
 @pytest.mark.parametrize("shared", [DEPTH_MAX - 1, DEPTH_MAX, DEPTH_MAX + 1, 3 * DEPTH_MAX])
 def test_rows_that_share_more_tests_than_the_tree_branches_on(shared: int) -> None:
     beginning = " AND ".join(f"a{number} = 1" for number in range(shared))
