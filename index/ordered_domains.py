@@ -122,8 +122,12 @@ class DomainSegment(ConjunctionSegment[Columns]):
         return cls(cls.columns_type(*parts))
 
     def stats(self) -> dict[str, int]:
-        """What `match` has counted so far."""
-        return {**super().stats(), "evaluation_count": self._evaluation_count}
+        """Size, and what `match` has counted so far."""
+        return {
+            "tree_bytes": sum(array.nbytes for array in self.to_arrays().values()),
+            **super().stats(),
+            "evaluation_count": self._evaluation_count,
+        }
 
     def _count(self, counts: NDArray[np.int64]) -> None:
         """Add what a call of the kernels has counted."""

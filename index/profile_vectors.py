@@ -114,7 +114,6 @@ class VectorTrees(DomainSegment[VectorColumns]):
             "cluster_count": int(np.count_nonzero(wide)),
             "elementary_interval_count": int(np.count_nonzero(~wide)),
             "vector_count": int(np.count_nonzero(sets.size < 0)),
-            "set_bytes": sum(part.nbytes for part in sets),
             **super().stats(),
         }
 
