@@ -60,11 +60,11 @@ def file_triples(
     memory = new_parts(SINGLE_KEYS_MAX), new_parts(SINGLE_KEYS_MAX), new_parts(SINGLE_KEYS_MAX)
     filed = compiled.predicates, access.costs, access.covers, access.elements
     count = count_keys(*filed, memory[0])
-    kind_count = _kind_count(compiled, access.elements.leaf, attribute_count)
+    attributes = np.sort(_attributes(compiled, access.elements.leaf), axis=1)
     dimensions = TripleDimensions(
         np.zeros(attribute_count, np.uint8),
-        new_filter(4 * kind_count),
-        new_filter(8 * kind_count),
+        new_filter(4 * _kind_count(attributes[:, :2], attribute_count)),
+        new_filter(2 * _kind_count(attributes, attribute_count)),
         new_filter(count),
         new_filter(_part_count(access)),
     )
@@ -168,7 +168,7 @@ def _list_keys(
         np.zeros(attribute_count, np.uint8),
         np.zeros(attribute_count, np.uint8),
         np.zeros(attribute_count, np.uint8),
-        new_filter(4 * _kind_count(compiled, together, attribute_count)),
+        new_filter(4 * _kind_count(_attributes(compiled, together), attribute_count)),
         new_filter(_part_count(access)),
     )
     listed = np.empty(count, np.uint64), np.empty(count, np.int32)
@@ -176,10 +176,15 @@ def _list_keys(
     return dimensions, *listed
 
 
-def _kind_count(compiled: Compiled, leaves: NDArray[np.int32], attribute_count: int) -> int:
-    """How many combinations of attributes the leaves of elements have; about, if they are many."""
-    attributes = compiled.predicates.record["attribute"][leaves >> POLARITY_BITS]
-    combined = np.zeros(len(leaves), np.int64)
+def _attributes(compiled: Compiled, leaves: NDArray[np.int32]) -> NDArray[Any]:
+    """The attribute of each leaf."""
+    attributes: NDArray[Any] = compiled.predicates.record["attribute"][leaves >> POLARITY_BITS]
+    return attributes
+
+
+def _kind_count(attributes: NDArray[Any], attribute_count: int) -> int:
+    """How many distinct rows there are, one an element; about, if they are many."""
+    combined = np.zeros(len(attributes), np.int64)
     for column in attributes.T:
         combined = combined * attribute_count + column
     return int(np.unique(combined).size)

@@ -266,7 +266,7 @@ def match_leaves(
         part_count = event_parts(columns.divisions, batch, event, memory)
         node_count = _reach(columns, memory, reached, part_count)
         met, skipped = memory.counts[CANDIDATES], reached.skipped[0]
-        count = _collect(columns, memory, reached, event, node_count)
+        count = _collect(columns, compiled.programs.start, memory, reached, event, node_count)
         has_room = hits.start[event] + count + columns.residue.size <= hits.hit.size
         if not has_room:
             forget_candidates(memory, count)
@@ -306,7 +306,12 @@ def _reach(columns: LeafColumns, memory: Memory, reached: Reached, part_count: i
 
 @inlined
 def _collect(
-    columns: LeafColumns, memory: Memory, reached: Reached, event: int, node_count: int
+    columns: LeafColumns,
+    program_start: NDArray[np.int64],
+    memory: Memory,
+    reached: Reached,
+    event: int,
+    node_count: int,
 ) -> int:
     """Fill memory.candidate with the rows at the nodes that are in a filter of the dimension they
     ask for first, each once; returns their number.
@@ -324,24 +329,32 @@ def _collect(
             memory.counts[CANDIDATES] += stop - start
             if slot == 0:
                 for at in range(start, stop):
-                    count = _take(columns, memory, event, columns.run_row[at], count)
+                    count = _take(columns, program_start, memory, event, columns.run_row[at], count)
             while asked >= 0:
                 first, size = _filter_of(reached, asked)
                 for at in range(start, stop):
                     row = columns.run_row[at]
                     if may_contain(columns.words, first, size, row_hash(row)):
-                        count = _take(columns, memory, event, row, count)
+                        count = _take(columns, program_start, memory, event, row, count)
                 asked = reached.before[asked]
     return count
 
 
 @inlined
-def _take(columns: LeafColumns, memory: Memory, event: int, row: int, count: int) -> int:
+def _take(
+    columns: LeafColumns,
+    program_start: NDArray[np.int64],
+    memory: Memory,
+    event: int,
+    row: int,
+    count: int,
+) -> int:
     """Append a row unless it is a candidate already."""
     if memory.stamp[row] == event + 1:
         return count
     memory.stamp[row] = event + 1
     prefetch(columns.asked_start, row - columns.first_row[0])
+    prefetch(program_start, row)
     memory.candidate[count] = row
     return count + 1
 
