@@ -28,12 +28,13 @@ Cost     s spaces of an event's values, c rows at these: match O(s log cuts + c)
          space of a predicate, 4 bytes a filing and a predicate. Best where one predicate is rare;
          poor where many rows stand at each space, as in dense workloads.
 Differs  The paper names neither size nor number of hashes of its filters; see index.kernels.bloom.
-         Rows at a space stand in runs by the attribute that their next most selective predicate
-         asks for, so that an event without it skips the run; such rows are not counted as
-         candidates. Any filter, see index.kernels.cover; only what a conjunction at the root
-         demands is in filters. `!=` and others without values ask for the presence of their
-         attribute, which needs no filter. Spaces are rounded outwards and filters never change, so
-         the access predicate is verified, too, and rows that leave are forgotten by a merge.
+         Rows at a space stand in runs by the dimension that their next most selective predicate
+         asks for. An event none of whose spaces there is asked for skips the run; such rows are not
+         counted as candidates. Any filter, see index.kernels.cover; only what a conjunction at the
+         root demands is in filters. `!=` and others that say nothing of values ask for the presence
+         of their attribute, whose filter is full. A list of numbers and of strings without case is
+         only verified. Spaces are rounded outwards, so the access predicate is verified, too. There
+         are no counters: nodes do not change, and index.updatable takes care of rows that leave.
 """
 
 from __future__ import annotations
