@@ -321,6 +321,9 @@ def _rows(trees: SpaceTrees, head: int, held: frozenset[int]) -> frozenset[int]:
 def _check_nodes(trees: SpaceTrees) -> None:
     """Every node and fan is below a root or free, and every word in a list or free."""
     state = trees.state
+    assert state[NODES] <= len(trees.skip) == len(trees.node), "nodes beyond their room"
+    assert state[FANS] <= len(trees.fan), "fans beyond their room"
+    assert trees.blocks[WORDS] <= trees.pool.size, "lists beyond their room"
     found, fans, words = 1, 1, WORDS_RESERVED
     stack = trees.root[trees.root > 0].tolist()
     while stack:

@@ -6,8 +6,10 @@ A list is named by its head, which changes with it:
     -1 - entry   the only entry
     place > 0    a block pool[place] = size, then the entries, which ascend
 
-A block has a power of two of words, the least that holds size + 1. Blocks that are left are linked
-by their first words, one chain for each power, and used again before the pool's end is.
+A block has a power of two of words, the least that holds size + 1. Blocks that are left, and halves
+of blocks that have shrunk, are linked by their first words, one chain for each power, and used
+again before the pool's end is. What appends or copies must know that there is room; what removes
+takes none.
 """
 
 from __future__ import annotations
@@ -86,10 +88,12 @@ def append(pool: NDArray[np.int32], blocks: NDArray[np.int64], head: int, entry:
         pool[place], pool[place + 1], pool[place + 2] = 2, ~head, entry
         return place
     size = int(pool[head])
-    place = head
-    power, new_power = _power(size), _power(size + 1)
-    if new_power > power:
-        place = _moved(pool, blocks, head, power, new_power)
+    place, power = head, _power(size)
+    if _power(size + 1) > power:
+        place = _allocate(pool, blocks, power + 1)
+        for at in range(1, size + 1):
+            pool[place + at] = pool[head + at]
+        _release(pool, blocks, head, power)
     pool[place] = size + 1
     pool[place + 1 + size] = entry
     return place
@@ -115,22 +119,11 @@ def remove(pool: NDArray[np.int32], blocks: NDArray[np.int64], head: int, entry:
         _release(pool, blocks, head, 2)
         return ~last
     pool[head] = size - 1
-    power, new_power = _power(size), _power(size - 1)
-    if new_power < power:
-        return _moved(pool, blocks, head, power, new_power)
+    power = _power(size - 1)
+    if power < _power(size):
+        # The entries fit into the first half of the block. A removal must never ask for room.
+        _release(pool, blocks, head + (1 << power), power)
     return head
-
-
-@leaf
-def _moved(
-    pool: NDArray[np.int32], blocks: NDArray[np.int64], head: int, power: int, new_power: int
-) -> int:
-    """The same entries in a block of another power."""
-    place = _allocate(pool, blocks, new_power)
-    for at in range(int(pool[head]) + 1):
-        pool[place + at] = pool[head + at]
-    _release(pool, blocks, head, power)
-    return place
 
 
 @leaf
