@@ -94,6 +94,9 @@ def new_work(
         np.empty(tree.node.size, np.int32),
         np.empty(tree.node.size, np.int32),
         pending,
+        np.zeros(tree.node.size, np.int32),
+        np.empty(len(tree.entry), np.int64),
+        np.empty(len(tree.entry), np.int64),
         state,
     )
 
@@ -108,17 +111,22 @@ def with_room(tree: Tree, work: Work, growth_part: int = GROWTH_PART) -> tuple[T
             for size, need in zip(sizes, needed, strict=True)
         )
     )
-    extents = (
-        tree.control[NODE_STOP],
-        *2 * (tree.control[PARTITION_RUNS + _STOP],),
-        tree.control[ENTRY_RUNS + _STOP],
-        CONTROL_SIZE,
-    )
-    for old, new, extent in zip(tree, grown, extents, strict=True):
-        new[:extent] = old[:extent]
+    control = tree.control
+    nodes, runs = control[NODE_STOP], control[PARTITION_RUNS + _STOP]
+    grown.node[:nodes] = tree.node[:nodes]
+    grown.partition[:runs] = tree.partition[:runs]
+    grown.ranking[:runs] = tree.ranking[:runs]
+    grown.entry[: control[ENTRY_RUNS + _STOP]] = tree.entry[: control[ENTRY_RUNS + _STOP]]
+    grown.control[:] = control
     stack = np.empty(grown.node.size, np.int32)
     stack[: work.stack.size] = work.stack
-    return grown, work._replace(stack=stack, walk=np.empty(grown.node.size, np.int32))
+    return grown, work._replace(
+        stack=stack,
+        walk=np.empty(grown.node.size, np.int32),
+        filled=np.zeros(grown.node.size, np.int32),
+        low=np.empty(len(grown.entry), np.int64),
+        high=np.empty(len(grown.entry), np.int64),
+    )
 
 
 def without_gaps(tree: Tree) -> Tree:

@@ -104,7 +104,9 @@ EVENTS_TRUSTED = 100
 
 
 class BETreeSegment(ConjunctionSegment[Tree], GrowingSegment):
-    """The tree of one segment."""
+    """The tree of one segment. Readers write counts into it, of which some may be lost when several
+    read at once; nothing depends on them but later cuts.
+    """
 
     columns_type = Tree
     leaf_max_by_share: ClassVar[tuple[tuple[float, int], ...]] = (0.01, 16), (0.10, 40), (1.0, 160)

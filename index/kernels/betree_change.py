@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels import inlined, leaf
+from index.kernels import leaf
 from index.kernels.betree_keys import (
     KEY_FIRST,
     KEY_LAST,
@@ -47,6 +47,10 @@ from index.kernels.betree_pool import (
     copy_entry,
     find_partition,
     fit_leaf,
+    home_of,
+    is_top,
+    link_child,
+    new_half,
     new_node,
     resize_leaf,
 )
@@ -58,9 +62,9 @@ PARTITION_ROWS_MIN = 3
 WINDOW_PART, WINDOW_MIN = 10, 64
 """Section 7: a window is a tenth of the rows below a p-node, and here at least so many changes."""
 
-STATE_SIZE = 11
-STACK, PENDING, TOUCHED, STAMP, ROW_STAMP, JUDGED, JUDGED_ATTRIBUTE, REMOVED = range(8)
-NODES_NEEDED, PARTITIONS_NEEDED, ENTRIES_NEEDED = range(8, STATE_SIZE)
+STATE_SIZE = 12
+STACK, PENDING, TOUCHED, STAMP, ROW_STAMP, SETTLING, JUDGED, JUDGED_ATTRIBUTE, REMOVED = range(9)
+NODES_NEEDED, PARTITIONS_NEEDED, ENTRIES_NEEDED = range(9, STATE_SIZE)
 """Places in `Work.state`: sizes of the stacks, the last stamps, the c-node and the attribute of a
 p-node whose window is over, rows removed so far, and the extents that pools must have."""
 
@@ -82,6 +86,9 @@ class Work(NamedTuple):
     stack: NDArray[np.int32]  # nodes whose l-node may overflow
     walk: NDArray[np.int32]  # nodes to visit
     pending: NDArray[np.int32]  # rows to insert, the last first
+    filled: NDArray[np.int32]  # [nodes] stamp of the settling that knows the intervals of its rows
+    low: NDArray[np.int64]  # [entries] the keys that the row of an entry covers, in its directory
+    high: NDArray[np.int64]
     state: NDArray[np.int64]  # [STATE_SIZE]
 
 
@@ -163,67 +170,6 @@ def row_interval(compiled: Compiled, row: int, attribute: int) -> tuple[bool, in
 
 
 @leaf
-def home_of(tree: Tree, top: int, low: int, high: int, create: bool) -> int:
-    """The smallest bucket of a directory that encloses low..high (algorithm 4).
-
-    Halves of a split bucket come to be when a row wants them, and cells with nothing but one cell
-    below them not at all: then `create` makes what is missing, and without it -1 is returned.
-    """
-    node = top
-    while tree.node[node]["split"]:
-        record = tree.node[node]
-        middle = middle_of(record["low"], record["high"])
-        if low <= middle < high:
-            break
-        is_left = high <= middle
-        child = record["left"] if is_left else record["right"]
-        if child >= 0 and tree.node[child]["low"] <= low and high <= tree.node[child]["high"]:
-            node = child
-            continue
-        if not create:
-            return -1
-        if child < 0:
-            return new_half(tree, node, is_left)
-        below = tree.node[child]
-        first, last = cell_around(min(low, below["low"]), max(high, below["high"]))
-        made = new_node(tree, node, record["attribute"], first, last)
-        tree.node[made]["split"] = 1
-        link_child(tree, node, made, is_left)
-        link_child(tree, made, child, below["high"] <= middle_of(first, last))
-        node = made
-    return node
-
-
-@leaf
-def new_half(tree: Tree, node: int, is_left: bool) -> int:
-    """Create one half of a bucket; there is room for it."""
-    record = tree.node[node]
-    middle = middle_of(record["low"], record["high"])
-    first = record["low"] if is_left else middle + 1
-    last = middle if is_left else record["high"]
-    child = new_node(tree, node, record["attribute"], first, last)
-    link_child(tree, node, child, is_left)
-    return child
-
-
-@inlined
-def link_child(tree: Tree, node: int, child: int, is_left: bool) -> None:
-    """Hang a bucket below another."""
-    if is_left:
-        tree.node[node]["left"] = child
-    else:
-        tree.node[node]["right"] = child
-    tree.node[child]["parent"] = node
-
-
-@inlined
-def is_top(tree: Tree, node: int) -> bool:
-    """Is this the top bucket of a p-node? No attribute has two p-nodes on one path."""
-    parent = tree.node[node]["parent"]
-    return bool(tree.node[parent]["attribute"] != tree.node[node]["attribute"])
-
-
-@leaf
 def _mark_path(tree: Tree, work: Work, node: int) -> None:
     """Stamp the attributes that have a p-node above a node."""
     work.state[STAMP] += 1
@@ -282,6 +228,7 @@ def _write_entry(tree: Tree, compiled: Compiled, work: Work, at: int, row: int) 
 def _settle(tree: Tree, compiled: Compiled, work: Work) -> bool:
     """Cut overflowing l-nodes until there is none (algorithms 5 and 6); False if room is short."""
     state = work.state
+    state[SETTLING] += 1
     while state[STACK] > 0:
         node = work.stack[state[STACK] - 1]
         record = tree.node[node]
@@ -379,8 +326,11 @@ def _move_rows(tree: Tree, compiled: Compiled, work: Work, node: int, top: int) 
     start = record["leaf"]
     for at in range(start, start + record["size"]):
         row = tree.entry[at, 0]
-        if row_interval(compiled, row, attribute)[0]:
-            _write_entry(tree, compiled, work, append_entry(tree, top), row)
+        named, low, high = row_interval(compiled, row, attribute)
+        if named:
+            target = append_entry(tree, top)
+            work.low[target], work.high[target] = low, high
+            _write_entry(tree, compiled, work, target, row)
             work.used[attribute] = 0
             _weigh(compiled, work, row, -1)
             work.used[attribute] = work.state[STAMP]
@@ -389,6 +339,7 @@ def _move_rows(tree: Tree, compiled: Compiled, work: Work, node: int, top: int) 
             kept += 1
     record["size"] = kept
     work.used[attribute] = 0
+    work.filled[top] = work.state[SETTLING]
 
 
 @leaf
@@ -402,11 +353,14 @@ def _cluster(tree: Tree, compiled: Compiled, work: Work, node: int) -> bool:
     start, stop = record["leaf"], record["leaf"] + record["size"]
     middle = middle_of(record["low"], record["high"])
     first, last, lefts, rights = KEY_LAST, KEY_FIRST, 0, 0
+    if work.filled[node] != work.state[SETTLING]:
+        for at in range(start, stop):
+            _, low, high = row_interval(compiled, tree.entry[at, 0], record["attribute"])
+            work.low[at], work.high[at] = low, high
     for at in range(start, stop):
-        _, low, high = row_interval(compiled, tree.entry[at, 0], record["attribute"])
-        first, last = min(first, low), max(last, high)
-        lefts += high <= middle
-        rights += low > middle
+        first, last = min(first, work.low[at]), max(last, work.high[at])
+        lefts += work.high[at] <= middle
+        rights += work.low[at] > middle
     first, last = cell_around(first, last)
     if first != record["low"] or last != record["high"]:
         if not has_room(tree, work, 1, 0, 0):
@@ -418,6 +372,7 @@ def _cluster(tree: Tree, compiled: Compiled, work: Work, node: int) -> bool:
         below["size"] = record["size"]
         record["leaf"], record["size"], record["split"] = -1, 0, 1
         work.stack[work.state[STACK] - 1] = child
+        work.filled[child] = work.state[SETTLING]
         return True
     entries = capacity_of(class_of(lefts)) + capacity_of(class_of(rights))
     if not has_room(tree, work, 2, 0, entries):
@@ -429,15 +384,17 @@ def _cluster(tree: Tree, compiled: Compiled, work: Work, node: int) -> bool:
             resize_leaf(tree, child, class_of(rows))
             work.stack[work.state[STACK]] = child
             work.state[STACK] += 1
+            work.filled[child] = work.state[SETTLING]
     kept = 0
     for at in range(start, stop):
-        _, low, high = row_interval(compiled, tree.entry[at, 0], record["attribute"])
+        low, high = work.low[at], work.high[at]
         if low <= middle < high:
             copy_entry(tree.entry, at, start + kept)
             kept += 1
         else:
-            child = record["left"] if high <= middle else record["right"]
-            copy_entry(tree.entry, at, append_entry(tree, child))
+            target = append_entry(tree, record["left"] if high <= middle else record["right"])
+            work.low[target], work.high[target] = low, high
+            copy_entry(tree.entry, at, target)
     record["size"] = kept
     fit_leaf(tree, node)
     return True

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.kernels import inlined, leaf
-from index.kernels.betree_keys import KEY_FIRST, KEY_LAST
+from index.kernels.betree_keys import KEY_FIRST, KEY_LAST, cell_around, middle_of
 
 NODE = np.dtype(
     [
@@ -289,6 +289,67 @@ def _copy_partition(tree: Tree, source: int, target: int) -> None:
         tree.partition[target, word] = tree.partition[source, word]
     for word in range(RANKING_WORDS):
         tree.ranking[target, word] = tree.ranking[source, word]
+
+
+@leaf
+def home_of(tree: Tree, top: int, low: int, high: int, create: bool) -> int:
+    """The smallest bucket of a directory that encloses low..high (algorithm 4).
+
+    Halves of a split bucket come to be when a row wants them, and cells with nothing but one cell
+    below them not at all: then `create` makes what is missing, and without it -1 is returned.
+    """
+    node = top
+    while tree.node[node]["split"]:
+        record = tree.node[node]
+        middle = middle_of(record["low"], record["high"])
+        if low <= middle < high:
+            break
+        is_left = high <= middle
+        child = record["left"] if is_left else record["right"]
+        if child >= 0 and tree.node[child]["low"] <= low and high <= tree.node[child]["high"]:
+            node = child
+            continue
+        if not create:
+            return -1
+        if child < 0:
+            return new_half(tree, node, is_left)
+        below = tree.node[child]
+        first, last = cell_around(min(low, below["low"]), max(high, below["high"]))
+        made = new_node(tree, node, record["attribute"], first, last)
+        tree.node[made]["split"] = 1
+        link_child(tree, node, made, is_left)
+        link_child(tree, made, child, below["high"] <= middle_of(first, last))
+        node = made
+    return node
+
+
+@leaf
+def new_half(tree: Tree, node: int, is_left: bool) -> int:
+    """Create one half of a bucket; there is room for it."""
+    record = tree.node[node]
+    middle = middle_of(record["low"], record["high"])
+    first = record["low"] if is_left else middle + 1
+    last = middle if is_left else record["high"]
+    child = new_node(tree, node, record["attribute"], first, last)
+    link_child(tree, node, child, is_left)
+    return child
+
+
+@inlined
+def link_child(tree: Tree, node: int, child: int, is_left: bool) -> None:
+    """Hang a bucket below another."""
+    if is_left:
+        tree.node[node]["left"] = child
+    else:
+        tree.node[node]["right"] = child
+    tree.node[child]["parent"] = node
+
+
+@inlined
+def is_top(tree: Tree, node: int) -> bool:
+    """Is this the top bucket of a p-node? No attribute has two p-nodes on one path."""
+    parent = tree.node[node]["parent"]
+    return bool(tree.node[parent]["attribute"] != tree.node[node]["attribute"])
 
 
 @leaf

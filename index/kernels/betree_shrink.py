@@ -20,10 +20,7 @@ from index.kernels.betree_change import (
     REMOVED,
     ROW_STAMP,
     Work,
-    home_of,
     insert_pending,
-    is_top,
-    link_child,
     note_rows,
     row_interval,
 )
@@ -46,6 +43,9 @@ from index.kernels.betree_pool import (
     fit_leaf,
     free_node,
     has_runs,
+    home_of,
+    is_top,
+    link_child,
     remove_partition,
     resize_leaf,
 )
