@@ -39,7 +39,6 @@ from index.key_filing import new_filter, slot_count, unsigned
 from index.spaces import FACET_BITS, Facet, SpaceColumns
 
 _HALF = np.uint64(32)
-_ALL = ~np.uint64(0)
 _FACET_MASK = (1 << FACET_BITS) - 1
 
 
@@ -60,12 +59,12 @@ def file_leaves(
     slot, asked_count = numbering.slot[:used], numbering.asked_count[:used]
     facet = dimension_of[slot] & _FACET_MASK
     is_whole = (slot > 0) & ((facet == Facet.PRESENT) | (facet == Facet.EXISTS))
+    # Whoever asks for the only space of a dimension is in its filter, so one word says enough.
     sizes = np.where(is_whole, 1, filter_words(asked_count))
     start = np.zeros(used + 1, np.int64)
     np.cumsum(sizes, out=start[1:])
     words = np.zeros(int(start[-1]), np.uint64)
     enter_asked(predicates, filed, (rows, asked), numbering, (start, words), parts)
-    words[start[:-1][is_whole]] = _ALL  # whoever asks for the only space of a dimension covers it
     first_run, run_start, run_slot, run_row = _runs(listed, asked, rows, used)
     nodes = np.empty((used, NODE_FIELDS), np.uint64)
     nodes[:, PART] = numbering.part[:used]

@@ -158,6 +158,16 @@ def test_one_attribute_asks_once() -> None:
     assert found == [["s0"], ["s1"], []]
 
 
+def test_each_value_of_an_array_is_looked_up() -> None:
+    texts = [
+        f"a = 1 AND b = {n} AND c IN ({n}, {n + 20}) AND d BETWEEN {n} AND {n}" for n in range(20)
+    ]
+    index = built(*texts, *(f"a = {n}" for n in range(2, 90)))
+    assert index.filing_of("s3").startswith("under a = 1, in filters of b")
+    event = {"a": 1, "b": [3, 5, 7, 9], "c": [99, 25, 3, 9], "d": [9, 5, 3, 3, 0, -1]}
+    assert matched(index, [event]) == [["s3", "s5", "s9"]]
+
+
 def test_presence_is_asked_for_without_a_filter_of_rows() -> None:
     index = built(*(f"a = {n} AND b != 1 AND EXISTS c" for n in range(600)))
     assert index.stats()["signed_count"] == 1_200

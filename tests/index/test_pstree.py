@@ -121,8 +121,8 @@ conjunctions = st.lists(leaves, min_size=1, max_size=2).map(lambda some: And(tup
 def test_rows_come_and_go(data: st.DataObject) -> None:
     world = World()
     near: dict[str, list[Any]] = {"a": [0, None], "b": [True]}
-    for _ in range(data.draw(st.integers(1, 5))):
-        nodes = data.draw(st.lists(conjunctions, max_size=12))
+    for _ in range(data.draw(st.integers(1, 4))):
+        nodes = data.draw(st.lists(conjunctions, max_size=8))
         world.insert(nodes)
         for leaf in (leaf for node in nodes for leaf in node.children):
             assert isinstance(leaf, Predicate)
