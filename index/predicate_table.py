@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 
 from index.filter_json import loads_json, parse_json
 from index.growing import GrowingArray
-from index.kernels.predicate_interning import PredicateWords, file_predicates, find_predicates
+from index.kernels.predicate_interning import (
+    PredicateWords,
+    file_predicates,
+    find_predicates,
+    first_equals,
+)
 from index.limits import LIMITS
 from index.lowering import Key, Lowered, lower
 from index.model import Element, Predicate
@@ -168,6 +173,14 @@ def words_of(columns: PredicateColumns) -> PredicateWords:
         columns.needle_start,
         columns.needle,
     )
+
+
+def distinct_numbers(columns: PredicateColumns) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Which predicates equal none before them, ascending, and each one's place among these."""
+    slots = np.zeros(1 << (2 * columns.record.size).bit_length(), np.uint64)
+    first = first_equals(words_of(columns), slots, np.uint64(secrets.randbits(64)))
+    kept, place = np.unique(first, return_inverse=True)
+    return kept, place.astype(np.int32)
 
 
 def encode(placed: Sequence[Placed]) -> PredicateColumns:

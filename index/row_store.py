@@ -32,7 +32,6 @@ from index.kernels.rows import copy_bytes, copy_programs, opaque_rows
 from index.limits import LIMITS
 from index.model import Element, Filter, Predicate, Subscription
 from index.predicate_table import PredicateTable
-from index.predicates import RECORD, PredicateKind
 from index.program import Programs, ProgramTable
 from index.settling import Settler
 from index.vocabulary import Vocabulary
@@ -304,29 +303,3 @@ class RowStore:
         for name, column in self._bytes.items():
             arrays[f"{name}_start"], arrays[f"{name}_text"] = copy_bytes(column.columns(), rows)
         return arrays
-
-
-def joined(vocabulary: Vocabulary, parts: Sequence[tuple[RowStore, NDArray[np.int32]]]) -> RowStore:
-    """A store of the given rows of other stores, in that order."""
-    arrays: Arrays = {}
-    for store, rows in parts:
-        if not arrays:
-            arrays = store.copy_of(rows)
-            continue
-        copy = store.copy_of(rows, arrays["record"].size)
-        record = copy["record"]
-        is_set = record["kind"] == PredicateKind.IN
-        record["start"][is_set] += arrays["member_number"].size
-        record["start"][~is_set] += arrays["needle_start"].size - 1
-        arrays = {name: _appended(name, arrays[name], copy[name]) for name in arrays}
-    record = arrays.pop("record")
-    arrays["predicate_word"] = record.view(np.uint64).reshape(-1, RECORD.itemsize // 8)
-    store = RowStore(vocabulary, arrays)
-    store.file_ids()
-    return store
-
-
-def _appended(name: str, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    if name.endswith("_start"):
-        return np.concatenate((first, second[1:] + first[-1]))
-    return np.concatenate((first, second))

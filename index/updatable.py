@@ -40,7 +40,8 @@ from index.kernels.settle import Pairs
 from index.kernels.verify import NO, UNDECIDED
 from index.model import Filter, Instant, Subscription
 from index.recent_rows import RecentRows
-from index.row_store import RowStore, joined
+from index.row_joining import joined
+from index.row_store import RowStore
 from index.segment import Segment
 from index.snapshot import SnapshotError, open_snapshot, write_snapshot
 from index.vocabulary import Vocabulary

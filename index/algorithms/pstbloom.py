@@ -32,9 +32,10 @@ Differs  The paper names neither size nor number of hashes of its filters; see i
          asks for. An event none of whose spaces there is asked for skips the run; such rows are not
          counted as candidates. Any filter, see index.kernels.cover; only what a conjunction at the
          root demands is in filters. `!=` and others that say nothing of values ask for the presence
-         of their attribute, whose filter is one word. A list of numbers and of strings without case is
-         only verified. Spaces are rounded outwards, so the access predicate is verified, too. There
-         are no counters: nodes do not change, and index.updatable takes care of rows that leave.
+         of their attribute, whose filter is one word. A list of numbers and of strings without case
+         is only verified. Spaces are rounded outwards, so the access predicate is verified, too.
+         There are no counters: nodes do not change, and index.updatable takes care of rows that
+         leave.
 """
 
 from __future__ import annotations

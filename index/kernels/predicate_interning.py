@@ -36,20 +36,49 @@ def find_predicates(
     table: PredicateWords, slots: NDArray[np.uint64], wanted: PredicateWords, seed: np.uint64
 ) -> NDArray[np.int64]:
     """For each predicate wanted, the number of its equal in the table, or -1."""
-    numbers = np.full(wanted.word.shape[0], -1, np.int64)
-    mask = np.int64(slots.size - 1)
+    numbers = np.empty(wanted.word.shape[0], np.int64)
     for at in range(numbers.size):
         value = hash_predicate(wanted, np.int64(at), seed)
-        place = np.int64(value & np.uint64(mask))
-        while slots[place] != _EMPTY:
-            slot = slots[place]
-            if slot >> _HALF == value >> _HALF:
-                number = np.int64(slot & _LOW) - 1
-                if _same_predicate(table, np.int64(number), wanted, np.int64(at)):
-                    numbers[at] = number
-                    break
-            place = (place + 1) & mask
+        numbers[at] = _find(table, slots, value, wanted, np.int64(at))
     return numbers
+
+
+@njit(cache=True, nogil=True)
+def first_equals(
+    table: PredicateWords, slots: NDArray[np.uint64], seed: np.uint64
+) -> NDArray[np.int64]:
+    """For each predicate of the table the number of the first one that equals it; `slots` are
+    empty, and twice as many as predicates.
+    """
+    numbers = np.empty(table.word.shape[0], np.int64)
+    for at in range(numbers.size):
+        value = hash_predicate(table, np.int64(at), seed)
+        numbers[at] = _find(table, slots, value, table, np.int64(at))
+        if numbers[at] < 0:
+            insert(slots, value, at)
+            numbers[at] = at
+    return numbers
+
+
+@njit(cache=True, nogil=True)
+def _find(
+    table: PredicateWords,
+    slots: NDArray[np.uint64],
+    value: np.uint64,
+    wanted: PredicateWords,
+    at: np.int64,
+) -> np.int64:
+    """The number of the equal of wanted `at`, whose hash is `value`, or -1."""
+    mask = np.int64(slots.size - 1)
+    place = np.int64(value & np.uint64(mask))
+    while slots[place] != _EMPTY:
+        slot = slots[place]
+        if slot >> _HALF == value >> _HALF:
+            number = np.int64(slot & _LOW) - 1
+            if _same_predicate(table, np.int64(number), wanted, at):
+                return number
+        place = (place + 1) & mask
+    return np.int64(-1)
 
 
 @njit(cache=True, nogil=True)

@@ -385,6 +385,25 @@ def test_opaque_filters_survive_a_snapshot(tmp_path: Path) -> None:
     assert matched(opened, {"items": [{"sku": "k"}, {"count": 3}]}) == []
 
 
+def test_merging_keeps_one_of_equal_predicates() -> None:
+    texts = [
+        "v = 1 AND w IN (1, 'x')",
+        "w IN (1, 'x', 'y') AND t LIKE 'a%b'",
+        "t LIKE 'a%b' AND v = 1",
+        "NOT (w IN (1, 'x') OR t LIKE 'a%c')",
+    ]
+    index = PSTHash.build(subscription(f"old{at}", text) for at, text in enumerate(texts))
+    predicate_count = len(index._state.base.predicates)
+    for at, text in enumerate(texts):
+        index.add(subscription(f"new{at}", f"({text}) AND EXISTS v"))
+    index.merge()
+    index.check()
+    assert len(index._state.base.predicates) == predicate_count + 1
+    event = {"v": 1, "w": "x", "t": "ab"}
+    assert matched(index, event) == ["new0", "new1", "new2", "old0", "old1", "old2"]
+    assert matched(index, {"v": 2, "w": "z", "t": "b"}) == ["new3", "old3"]
+
+
 def test_saving_neither_merges_nor_renumbers(tmp_path: Path) -> None:
     index = PSTHash.build(numbered(5))
     index.add(subscription("a", "v = 1"))
