@@ -5,6 +5,7 @@ from __future__ import annotations
 from index.algorithms.atree import ATree
 from index.algorithms.betree import BETree
 from index.algorithms.counting import Counting
+from index.algorithms.gryphon import Gryphon
 from index.algorithms.intervals.cluster_index import ClusterIndex
 from index.algorithms.intervals.hybrid_index import HybridIndex
 from index.algorithms.intervals.interval_index import IntervalIndex
@@ -17,6 +18,7 @@ from index.algorithms.opindex_dnf import OpIndexDNF
 from index.algorithms.propagation import PrefetchedPropagation, Propagation
 from index.algorithms.pstbloom import PSTBloom
 from index.algorithms.psthash import PSTHash, PSTHash1, PSTHash3
+from index.algorithms.pstree import PSTree
 from index.algorithms.rein import Rein
 from index.algorithms.scan import Scan
 from index.algorithms.sequential import Sequential
@@ -37,6 +39,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     OpIndex.name: OpIndex,
     OpIndexDNF.name: OpIndexDNF,
     OpIndexCNF.name: OpIndexCNF,
+    PSTree.name: PSTree,
     ClusterIndex.name: ClusterIndex,
     IntervalIndex.name: IntervalIndex,
     HybridIndex.name: HybridIndex,
@@ -45,6 +48,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     ATree.name: ATree,
     BETree.name: BETree,
     Sift.name: Sift,
+    Gryphon.name: Gryphon,
     Rein.name: Rein,
 }
 

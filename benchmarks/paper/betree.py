@@ -8,10 +8,10 @@ from benchmarks.paper.sweep import Sweep
 from benchmarks.workloads import Workload, begen, words
 from benchmarks.workloads.begen import BEGen
 
-METHODS = ("betree", "propagation", "kindex", "sift", "sequential", "psthash")
+METHODS = ("betree", "propagation", "kindex", "sift", "gryphon", "sequential", "psthash")
 ORDER = ("betree", "kindex", "propagation", "sift", "sequential")
-EQUALITY_METHODS = ("betree", "propagation", "kindex", "sift", "psthash")
-EQUALITY_ORDER = ("betree", "propagation", "kindex")
+EQUALITY_METHODS = ("betree", "gryphon", "propagation", "kindex", "sift", "psthash")
+EQUALITY_ORDER = ("betree", "gryphon", "propagation", "kindex")
 DEFAULT = BEGen(subscriptions=50_000, events=1_024)
 SCALED = "50,000 subscriptions for the paper's 100,000 to 1,000,000, 1,024 events."
 
