@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from index.access import Shares
 from index.columns import EventBatch
-from index.kernels.clusters import Placed, Runs, Split, cut_leaves, fill_sets
+from index.kernels.cluster_trees import Placed, Runs, Split, cut_leaves, fill_sets
 from index.kernels.ordered_domains import DOMAIN_KINDS, asked_of
 from index.kernels.probe import Compiled, Hits
 from index.kernels.profile_vectors import (

@@ -8,7 +8,7 @@ Idea     a key, one of the end points, splits intervals: those with a part befor
          all clusters of an event is tested predicate by predicate.
 Layout   see index.profile_vectors. A leaf is one piece of its domain, a cluster. No sets are kept
          at keys, and none is made to score them: how many intervals meet a part of a domain is a
-         difference of two running counts, see index.kernels.clusters
+         difference of two running counts, see index.kernels.cluster_trees
 Worked   Example 4, as far as the paper's text tells (tests/golden/cluster-index.json); of x ask
          0: <= 25    1: 10..50    2: 18..45    3: > 55
          4: 2..40    5: 65..70    6: 5..35     7: 30..60
@@ -29,7 +29,7 @@ import numpy as np
 
 from index.algorithms.psthash import PSTHash
 from index.companion import accompanied
-from index.kernels.clusters import Runs, Split, split_clusters
+from index.kernels.cluster_trees import Runs, Split, split_clusters
 from index.ordered_domains import INTERVAL_OPERATORS
 from index.profile_vectors import VectorTrees
 from index.updatable import Updatable

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from index.algorithms.psthash import PSTHash
 from index.companion import accompanied
-from index.kernels.clusters import Runs, Split, split_clusters
+from index.kernels.cluster_trees import Runs, Split, split_clusters
 from index.ordered_domains import INTERVAL_OPERATORS
 from index.profile_vectors import VectorTrees
 from index.updatable import Updatable

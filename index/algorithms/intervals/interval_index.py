@@ -33,7 +33,7 @@ import numpy as np
 
 from index.algorithms.psthash import PSTHash
 from index.companion import accompanied
-from index.kernels.clusters import Runs, Split
+from index.kernels.cluster_trees import Runs, Split
 from index.ordered_domains import INTERVAL_OPERATORS
 from index.profile_vectors import VectorTrees
 from index.updatable import Updatable
