@@ -46,6 +46,7 @@ from index.predicates import (
 )
 from index.program import POLARITY_BITS, Programs
 from index.spaces import Covers, SpaceColumns, divide, text_bounds
+from index.threshold import Polarity
 from index.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -159,28 +160,16 @@ def leaf_costs(
     """Cost and number of spaces of the predicates numbered `used`."""
     position = np.empty(int(used[-1]) + 1 if used.size else 0, np.int32)
     position[used] = np.arange(used.size)
-    record = predicates.record[used]
-    kind, attribute = record["kind"], record["attribute"]
-    cost = np.ones(used.size)
-    key_count = np.ones(used.size, np.int64)
-    is_set = kind == PredicateKind.IN
-    key_count[is_set] = record["size"][is_set]
-    is_point = is_set | (kind == PredicateKind.EQUAL) | (kind == PredicateKind.IS_NULL)
-    value_counts = _value_counts(predicates, used, attribute_count)
-    guesses = key_count / (value_counts[attribute] + VALUES_UNSEEN)
-    cost[is_point] = np.minimum(guesses[is_point], 1.0)
+    cost, key_count = _point_guesses(predicates, used, attribute_count)
     run_count = np.diff(covers.run_start)
     owner = np.repeat(np.arange(used.size), run_count)
     cell_count = np.bincount(owner, covers.last - covers.first + 1, used.size).astype(np.int64)
     is_range = run_count > 0
     key_count[is_range] = cell_count[is_range]
     cost[is_range] = _range_guesses(predicates, used, spaces, cell_count)[is_range]
-    known = np.full(used.size, np.nan)
-    within = used < shares.of_predicate.size
-    known[within] = shares.of_predicate[used[within]]
     presence = np.ones(attribute_count)
     presence[: shares.of_attribute.size] = np.nan_to_num(shares.of_attribute, nan=1.0)
-    return LeafCosts(position, np.where(np.isnan(known), cost, known), key_count, presence)
+    return LeafCosts(position, _known_or(cost, used, shares), key_count, presence)
 
 
 def leaf_shares(
@@ -189,12 +178,48 @@ def leaf_shares(
     attribute_count: int,
     shares: Shares,
 ) -> NDArray[np.float64]:
-    """The share of events in which the predicate of each leaf is expected to be TRUE."""
+    """The share of events in which each leaf is expected to hold.
+
+    Without statistics, points are guessed as for access covers, and ranges by their ends alone:
+    their cells would need a division of all attributes.
+    """
     used, place = np.unique(leaves >> POLARITY_BITS, return_inverse=True)
     used = used.astype(np.int64)
-    spaces, covers = divide(predicates, used, attribute_count)
-    costs = leaf_costs(predicates, used, spaces, covers, attribute_count, shares)
-    return costs.cost[place]
+    share, _ = _point_guesses(predicates, used, attribute_count)
+    record = predicates.record[used]
+    kind = record["kind"]
+    is_open = np.isinf(record["low"]) | np.isinf(record["high"])
+    share[kind == PredicateKind.RANGE] = CLOSED_RANGE[0]
+    share[(kind == PredicateKind.RANGE) & is_open] = OPEN_RANGE[0]
+    share[(kind > PredicateKind.RANGE) & (kind <= PredicateKind.LIKE)] = CLOSED_RANGE[0]
+    share = _known_or(share, used, shares)[place]
+    is_false = leaves & ((1 << POLARITY_BITS) - 1) == Polarity.IS_FALSE
+    return np.where(is_false, 1 - share, share)
+
+
+def _point_guesses(
+    predicates: PredicateColumns, used: NDArray[np.int64], attribute_count: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Guessed shares of =, IN and IS NULL, and their points; 1 and 1 for other predicates."""
+    record = predicates.record[used]
+    kind, attribute = record["kind"], record["attribute"]
+    key_count = np.ones(used.size, np.int64)
+    is_set = kind == PredicateKind.IN
+    key_count[is_set] = record["size"][is_set]
+    is_point = is_set | (kind == PredicateKind.EQUAL) | (kind == PredicateKind.IS_NULL)
+    value_counts = _value_counts(predicates, used, attribute_count)
+    guesses = key_count / (value_counts[attribute] + VALUES_UNSEEN)
+    return np.where(is_point, np.minimum(guesses, 1.0), 1.0), key_count
+
+
+def _known_or(
+    guesses: NDArray[np.float64], used: NDArray[np.int64], shares: Shares
+) -> NDArray[np.float64]:
+    """The shares that statistics know, and guesses for the others."""
+    known = np.full(used.size, np.nan)
+    within = used < shares.of_predicate.size
+    known[within] = shares.of_predicate[used[within]]
+    return np.where(np.isnan(known), guesses, known)
 
 
 def _value_counts(

@@ -34,31 +34,46 @@ class ColumnSegment(Segment, Generic[Columns]):
         return frozen(columns)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All columns under their own names, those of a part after the part's name."""
+        """All columns under their own names, those of a part after its name."""
         arrays: dict[str, NDArray[Any]] = {}
-        for name, part in zip(self.columns_type._fields, self._columns, strict=True):
+        for name, column in zip(self.columns_type._fields, self._columns, strict=True):
             if name == "phase":
-                arrays |= phase_to_arrays(part)
-            elif isinstance(part, tuple):
-                named = zip(type(part)._fields, part, strict=True)  # type: ignore[attr-defined]
-                arrays |= {f"{name}_{field}": array for field, array in named}
+                arrays.update(phase_to_arrays(column))
+            elif isinstance(column, tuple):
+                arrays.update(part_to_arrays(name, column))
             else:
-                arrays[name] = part
+                arrays[name] = column
         return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The segment that `to_arrays` wrote."""
+        return cls(cls.columns_from_arrays(arrays))
+
+    @classmethod
+    def columns_from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Columns:
         """The columns that `to_arrays` wrote."""
-        parts: list[Any] = []
-        for name, part_type in get_type_hints(cls.columns_type).items():
+        columns: list[Any] = []
+        for name, kind in get_type_hints(cls.columns_type).items():
             if name == "phase":
-                parts.append(phase_from_arrays(arrays))
-            elif hasattr(part_type, "_fields"):
-                parts.append(part_type(*(arrays[f"{name}_{one}"] for one in part_type._fields)))
+                columns.append(phase_from_arrays(arrays))
+            elif hasattr(kind, "_fields"):
+                columns.append(part_from_arrays(name, kind, arrays))
             else:
-                parts.append(arrays[name])
-        return cls(cls.columns_type(*parts))
+                columns.append(arrays[name])
+        read: Columns = cls.columns_type(*columns)
+        return read
 
     def stats(self) -> dict[str, int]:
         """What `match` has counted so far."""
         return {"candidate_count": self._candidate_count, "hit_count": self._hit_count}
+
+
+def part_to_arrays(name: str, part: Any) -> dict[str, NDArray[Any]]:
+    """The columns of a NamedTuple of arrays under the name of the part."""
+    return {f"{name}_{field}": column for field, column in part._asdict().items()}
+
+
+def part_from_arrays(name: str, kind: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """The NamedTuple of that kind that `part_to_arrays` wrote."""
+    return kind(*(arrays[f"{name}_{field}"] for field in kind._fields))
