@@ -146,12 +146,12 @@ def list_and_size_of(columns: ClusterColumns, row: int) -> tuple[int, int]:
 def visit_list(
     columns: ClusterColumns,
     number: int,
-    held: tuple[NDArray[np.int32], int],
+    held: NDArray[np.uint8],
     hits: Hits,
     so_far: tuple[int, int],
     counts: NDArray[np.int64],
 ) -> int:
-    """Append the hits among the clusters of a list; so_far: hits, and rows to prefetch ahead."""
+    """Append the hits among the clusters of a list; so_far: hits, and rows to ask for ahead."""
     hit_count, ahead = so_far
     lines = Lines(columns.leaf, columns.row)
     for cluster in range(columns.start[number], columns.start[number + 1]):

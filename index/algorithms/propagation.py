@@ -17,9 +17,9 @@ Cost     match O(predicate phase + leaves looked at in visited clusters). Build 
          an equality is rare; poor where subscriptions have none: these are one more cluster of each
          size, visited on every event.
 Differs  The access predicate is the equality that fewest events are expected to satisfy, as known
-         from statistics; the paper's is the one whose cluster is smallest. A cluster's rows are
-         checked one after the other instead of the unrolled loops of a compiler's macros, and
-         prefetching asks for the cache lines of all columns some rows ahead.
+         from statistics; the paper's is the one whose cluster is smallest. Instead of loops that a
+         compiler's macros unroll for each size, the first column is read without branches and the
+         others for the rows that are left; so prefetching asks for lines of the first only.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Clusters(ConjunctionSegment[PropagationColumns]):
         """Visit clusters event after event."""
         columns, ahead = self._columns, self.ahead
         memory = phase_memory(columns.phase, batch, attribute_count)
-        held = np.zeros(columns.phase.leaf.size, np.int32)
+        held = np.zeros(columns.phase.leaf.size, np.uint8)
         memories = memory, held
         hits = collect_hits(
             lambda room, event: visit_events(
@@ -173,7 +173,7 @@ def visit_events(
     columns: PropagationColumns,
     compiled: Compiled,
     batch: EventBatch,
-    memories: tuple[Memory, NDArray[np.int32]],
+    memories: tuple[Memory, NDArray[np.uint8]],
     hits: Hits,
     place: tuple[int, int],
 ) -> tuple[int, int]:
@@ -191,13 +191,14 @@ def visit_events(
         enter_event(batch, event, memory.scratch.entry_of)
         leaf_count = satisfied(columns.phase, compiled.predicates, batch, event, memory)
         leave_event(batch, event, memory.scratch.entry_of)
-        bits = held, event + 1
         for at in range(leaf_count):
-            held[memory.candidate[at]] = event + 1
+            held[memory.candidate[at]] = 1
         for at in range(leaf_count + 1):
             access = memory.candidate[at] if at < leaf_count else no_leaf
             so_far = hit_count, ahead
-            hit_count = visit_list(clusters, access, bits, hits, so_far, memory.counts)
+            hit_count = visit_list(clusters, access, held, hits, so_far, memory.counts)
+        for at in range(leaf_count):
+            held[memory.candidate[at]] = 0
         memory.counts[HITS] += hit_count - hits.start[event]
         hits.start[event + 1] = hit_count
     return batch.entry_start.size - 1, 0

@@ -2,12 +2,12 @@
 
 A cluster is stored by columns (Fabret et al., section 2.2), wherever it lies:
 
-    leaves   column + 0 * stride: the first leaf of each row    row   first: the row of each column
-             column + 1 * stride: the second leaf ...
+    leaf   column + 0 * stride: the first leaf of each row       row   first: the row of each place
+           column + 1 * stride: the second leaf ...
 
-Leaves are places in the predicate phase, and `held` has the stamp of the event that a leaf held of
-last. Most rows fail at their first leaf, so the first column is read from end to end, and of the
-others little; they are asked for ahead.
+Leaves are places in the predicate phase, and `held` has a byte for each, 1 if it holds. Most rows
+fail at their first leaf. So the first column is read from end to end, without a branch that could
+be mispredicted, and the others only for the places that are left.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from index.kernels.prefetch import prefetch
 from index.kernels.probe import VERDICT_BITS, Hits
 from index.kernels.verify import YES
 
-AHEAD_ROWS = 16
-"""Rows from one cache line of a column to the next: 64 bytes of int32."""
+LINE_ROWS = 16
+"""Rows in a cache line of a column: 64 bytes of int32."""
+AHEAD_ROWS = 16 * LINE_ROWS
+"""How far ahead lines are asked for: as long as a line takes to arrive, so many rows are read."""
 
 
 class Lines(NamedTuple):
@@ -37,7 +39,7 @@ class Lines(NamedTuple):
 def visit_cluster(
     lines: Lines,
     at: tuple[int, int, int, int, int],
-    held: tuple[NDArray[np.int32], int],
+    held: NDArray[np.uint8],
     hits: Hits,
     hit_count: int,
     ahead: int,
@@ -45,21 +47,31 @@ def visit_cluster(
     """Append the rows all of whose leaves are held; returns the hits so far.
 
     at      column, stride, first, rows and leaves a row of the cluster
-    held    the stamps of leaves, and that of the event
-    ahead   rows from one prefetch to the next, 0 for none
+    ahead   how many rows ahead lines are asked for; 0 for not at all
     """
     column, stride, first, count, size = at
-    stamps, stamp = held
-    for place in range(count):
-        if ahead and place % ahead == 0:
-            for number in range(size):
-                prefetch(lines.leaf, column + number * stride + place + ahead)
+    hit, left = hits.hit, hit_count
+    if size == 0:
+        for place in range(count):
+            hit[left] = place
+            left += 1
+    elif ahead == 0:
+        for place in range(count):
+            hit[left] = place
+            left += held[lines.leaf[column + place]]
+    else:
+        for line in range(0, count, LINE_ROWS):
+            prefetch(lines.leaf, column + line + ahead)
+            for place in range(line, min(line + LINE_ROWS, count)):
+                hit[left] = place
+                left += held[lines.leaf[column + place]]
+    for at_left in range(hit_count, left):
+        place = hit[at_left]
         holds = True
-        for number in range(size):
-            if stamps[lines.leaf[column + number * stride + place]] != stamp:
+        for number in range(1, size):
+            if held[lines.leaf[column + number * stride + place]] == 0:
                 holds = False
                 break
-        if holds:
-            hits.hit[hit_count] = np.int64(lines.row[first + place]) << VERDICT_BITS | YES
-            hit_count += 1
+        hit[hit_count] = np.int64(lines.row[first + place]) << VERDICT_BITS | YES
+        hit_count += holds
     return hit_count
