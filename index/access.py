@@ -212,13 +212,23 @@ def _point_guesses(
     return np.where(is_point, np.minimum(guesses, 1.0), 1.0), key_count
 
 
+def known_shares(leaves: NDArray[np.int32], shares: Shares) -> NDArray[np.float64]:
+    """What statistics know of the predicates of leaves, NaN where that is nothing."""
+    return _known(leaves.astype(np.int64) >> POLARITY_BITS, shares)
+
+
+def _known(used: NDArray[np.int64], shares: Shares) -> NDArray[np.float64]:
+    known = np.full(used.size, np.nan)
+    within = used < shares.of_predicate.size
+    known[within] = shares.of_predicate[used[within]]
+    return known
+
+
 def _known_or(
     guesses: NDArray[np.float64], used: NDArray[np.int64], shares: Shares
 ) -> NDArray[np.float64]:
     """The shares that statistics know, and guesses for the others."""
-    known = np.full(used.size, np.nan)
-    within = used < shares.of_predicate.size
-    known[within] = shares.of_predicate[used[within]]
+    known = _known(used, shares)
     return np.where(np.isnan(known), guesses, known)
 
 

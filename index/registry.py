@@ -23,6 +23,7 @@ from index.algorithms.rein import Rein
 from index.algorithms.scan import Scan
 from index.algorithms.sequential import Sequential
 from index.algorithms.sift import Sift
+from index.algorithms.static_clustering import StaticClustering
 from index.base import MatchIndex
 
 ALGORITHMS: dict[str, type[MatchIndex]] = {
@@ -35,6 +36,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     Counting.name: Counting,
     Propagation.name: Propagation,
     PrefetchedPropagation.name: PrefetchedPropagation,
+    StaticClustering.name: StaticClustering,
     KIndex.name: KIndex,
     OpIndex.name: OpIndex,
     OpIndexDNF.name: OpIndexDNF,
