@@ -11,6 +11,7 @@ from index.algorithms.intervals.hybrid_index import HybridIndex
 from index.algorithms.intervals.interval_index import IntervalIndex
 from index.algorithms.intervals.interval_tree import IntervalTree
 from index.algorithms.intervals.segment_tree import SegmentTree
+from index.algorithms.dynamic_clustering import DynamicClustering
 from index.algorithms.kindex import KIndex
 from index.algorithms.opindex import OpIndex
 from index.algorithms.opindex_cnf import OpIndexCNF
@@ -37,6 +38,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     Propagation.name: Propagation,
     PrefetchedPropagation.name: PrefetchedPropagation,
     StaticClustering.name: StaticClustering,
+    DynamicClustering.name: DynamicClustering,
     KIndex.name: KIndex,
     OpIndex.name: OpIndex,
     OpIndexDNF.name: OpIndexDNF,
