@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from benchmarks.paper.drift import Drift
 from benchmarks.paper.sweep import Sweep
 from benchmarks.workloads import Workload, begen, words
 from benchmarks.workloads.begen import BEGen
+from index.algorithms.betree import BETree
+from index.algorithms.opindex import OpIndex
+from index.algorithms.psthash import PSTHash
 
 METHODS = ("betree", "propagation", "kindex", "sift", "gryphon", "sequential", "psthash")
 ORDER = ("betree", "kindex", "propagation", "sift", "sequential")
@@ -107,5 +111,40 @@ SWEEPS = (
         EQUALITY_METHODS,
         EQUALITY_ORDER,
         "Runs of the Python reference for DBLP titles, 10,000 to 100,000 for 50,000 to 760,000.",
+    ),
+)
+
+UNIFORM = replace(DEFAULT, match_probability=0.001)
+ZIPF = replace(UNIFORM, zipf_attributes=1.0)
+
+
+def _half(parameters: BEGen) -> Workload:
+    return begen.generate("half", replace(parameters, events=DEFAULT.events // 2))
+
+
+def _under_both(parameters: BEGen) -> Workload:
+    """One population; half of the events are uniform, the other half not, whatever it is."""
+    own = _half(parameters)
+    return replace(own, payloads=_half(UNIFORM).payloads + _half(ZIPF).payloads)
+
+
+def _there_and_back(name: str, title: str, first: BEGen, second: BEGen) -> Drift:
+    return Drift(
+        name,
+        title,
+        [lambda: _under_both(first), lambda: _under_both(second), lambda: _under_both(first)],
+        {"betree": BETree, "opindex": OpIndex, "psthash": PSTHash},
+        ("betree",),
+        "50,000 subscriptions, replaced twice in 8 steps each; the paper does not say how many.",
+        recovers=("betree",),
+    )
+
+
+DRIFTS = (
+    _there_and_back(
+        "betree-uniform", "BE-Tree paper, Figure 13(a): uniform, Zipf, uniform", UNIFORM, ZIPF
+    ),
+    _there_and_back(
+        "betree-skewed", "BE-Tree paper, Figure 13(b): Zipf, uniform, Zipf", ZIPF, UNIFORM
     ),
 )

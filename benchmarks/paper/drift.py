@@ -4,7 +4,8 @@ Paper    Fabret et al., SIGMOD 2001, 6.2.2 and Figure 4: every step removes the 
          and inserts as many of the next workload. Sadoghi, Jacobsen, SIGMOD 2011, Figure 13: from
          uniform to Zipf and back.
 Measured after each step the time of an event, and over all steps that of a change. What every
-         method matches is compared, step by step.
+         method matches is compared, step by step. A method that does not change in place is merged
+         after each step, as an index is while it serves; a change then has its part of that, too.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from pathlib import Path
 
 from benchmarks.paper.chart import draw_lines
 from benchmarks.paper.measure import NOW, MatchesDifferError, Progress
+from benchmarks.paper.sweep import ALIKE
 from benchmarks.workloads import Workload
 from index.events import Events, decode_payloads
+from index.in_place import InPlace
 from index.model import Subscription
 from index.updatable import Updatable
 
@@ -34,7 +37,8 @@ ROUNDS = 3
 @dataclass(frozen=True, slots=True)
 class Drift:
     """One figure. `stages` are workloads of equal size, one after the other; `methods` are measured
-    under their labels, and `order` ranks those at the end as the paper does.
+    under their labels. At the end the paper ranks those of `order`, and those of `recovers` are as
+    fast as at the beginning.
     """
 
     name: str
@@ -43,19 +47,44 @@ class Drift:
     methods: Mapping[str, type[Updatable]]
     order: Sequence[str]
     scaled: str
+    recovers: Sequence[str] = ()
 
 
-def run_drift(drift: Drift, folder: Path, progress: Progress) -> list[str]:
-    """Measure all steps; write NAME.csv and NAME.png. Returns the ranked labels, fastest last
-    stage first.
-    """
-    lines: dict[str, list[float]] = {label: [] for label in drift.methods}
+@dataclass(frozen=True, slots=True)
+class Course:
+    """µs an event at each step, by label."""
+
+    drift: Drift
+    lines: Mapping[str, Sequence[float]]
+
+    def order(self) -> list[str]:
+        """The ranked labels, the one that ends fastest first."""
+        return sorted(self.drift.order, key=self._last)
+
+    def keeps_order(self) -> bool:
+        """Does none end faster than one ranked before it, and do those recover that should?"""
+        last = [self._last(label) for label in self.drift.order]
+        return all(
+            first <= ALIKE * second for at, first in enumerate(last) for second in last[at + 1 :]
+        ) and all(self._last(label) <= ALIKE * self._first(label) for label in self.drift.recovers)
+
+    def _first(self, label: str) -> float:
+        return statistics.mean(self.lines[label][:STABLE_STEPS])
+
+    def _last(self, label: str) -> float:
+        return statistics.mean(self.lines[label][-STABLE_STEPS:])
+
+
+def run_drift(drift: Drift, folder: Path, progress: Progress) -> Course:
+    """Measure all steps; write NAME.csv and NAME.png."""
+    stages = [stage() for stage in drift.stages]
+    lines: dict[str, list[float]] = {}
     change_us: dict[str, float] = {}
     answers: list[list[frozenset[str]]] = []
     for label, method in drift.methods.items():
         progress(f"{drift.name}: {label}")
         found: list[list[frozenset[str]]] = []
-        lines[label], change_us[label] = _run(drift, method, found)
+        lines[label], change_us[label] = _run(stages, method, found)
         if answers and found != answers:
             raise MatchesDifferError(f"{label} matches other subscriptions than the others")
         answers = found
@@ -63,25 +92,24 @@ def run_drift(drift: Drift, folder: Path, progress: Progress) -> list[str]:
     steps = list(range(len(next(iter(lines.values())))))
     axes = f"steps of 1/{STEPS} of the population", "µs per event"
     draw_lines(folder / f"{drift.name}.png", drift.title, axes, steps, lines)
-    last = {label: statistics.mean(times[-STABLE_STEPS:]) for label, times in lines.items()}
-    return sorted(drift.order, key=lambda label: last[label])
+    return Course(drift, lines)
 
 
 def _run(
-    drift: Drift, method: type[Updatable], found: list[list[frozenset[str]]]
+    stages: Sequence[Workload], method: type[Updatable], found: list[list[frozenset[str]]]
 ) -> tuple[list[float], float]:
     """µs an event after each step, and µs a change; `found` receives what was matched."""
-    first = drift.stages[0]()
-    living = list(first.subscriptions)
-    index = method.build(living)
+    living = stages[0].subscriptions
+    index = method.build(())
+    index.add_all(living)
+    _settle(index)
     count = len(living)
     times = []
     changed, change_s = 0, 0.0
-    events = _events(index, first)
+    events = _events(index, stages[0])
     for _ in range(STABLE_STEPS):
         times.append(_time(index, events, found))
-    for number, stage in enumerate(drift.stages[1:], start=1):
-        workload = stage()
+    for number, workload in enumerate(stages[1:], start=1):
         fresh = [Subscription(f"{number}.{one.id}", one.filter) for one in workload.subscriptions]
         events = _events(index, workload)
         bounds = [count * step // STEPS for step in range(STEPS + 1)]
@@ -90,6 +118,7 @@ def _run(
             for old, new in zip(living[start:stop], fresh[start:stop], strict=True):
                 index.remove(old.id)
                 index.add(new)
+            _settle(index)
             change_s += time.perf_counter() - began
             changed += 2 * (stop - start)
             times.append(_time(index, events, found))
@@ -97,6 +126,11 @@ def _run(
         for _ in range(STABLE_STEPS):
             times.append(_time(index, events, found))
     return times, 1e6 * change_s / max(1, changed)
+
+
+def _settle(index: Updatable) -> None:
+    if not isinstance(index, InPlace):
+        index.merge()
 
 
 def _events(index: Updatable, workload: Workload) -> Events:

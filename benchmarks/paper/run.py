@@ -8,18 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.paper import betree, fabret, opindex, pstree, tatbul
+from benchmarks.paper.drift import Drift, run_drift
 from benchmarks.paper.measure import Progress
 from benchmarks.paper.summary import run_summary
 from benchmarks.paper.sweep import Sweep, run_sweep
 from benchmarks.paper.table import PaperTable, keeps_order, run_table
 
-GROUPS: dict[str, Sequence[Sweep | PaperTable]] = {
+Figure = Sweep | PaperTable | Drift
+
+GROUPS: dict[str, Sequence[Figure]] = {
     "table2": (pstree.TABLE2,),
     "table3": (pstree.TABLE3,),
     "pstree": pstree.SWEEPS,
-    "betree": betree.SWEEPS,
+    "betree": (*betree.SWEEPS, *betree.DRIFTS),
     "opindex": opindex.SWEEPS,
-    "fabret": fabret.SWEEPS,
+    "fabret": (*fabret.SWEEPS, *fabret.DRIFTS),
     "tatbul": tatbul.SWEEPS,
 }
 SUMMARY = "summary"
@@ -58,10 +61,13 @@ def run(wanted: Sequence[str], folder: Path, progress: Progress) -> list[Verdict
     return verdicts
 
 
-def _draw(figure: Sweep | PaperTable, folder: Path, progress: Progress) -> Verdict:
+def _draw(figure: Figure, folder: Path, progress: Progress) -> Verdict:
     if isinstance(figure, Sweep):
         outcome = run_sweep(figure, folder, progress)
         measured, kept = outcome.order(), outcome.keeps_order()
+    elif isinstance(figure, Drift):
+        course = run_drift(figure, folder, progress)
+        measured, kept = course.order(), course.keeps_order()
     else:
         figures = run_table(figure, folder, progress)
         measured = sorted(figure.order, key=lambda method: figures[method].us_per_event)

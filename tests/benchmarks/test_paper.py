@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 from benchmarks.paper import measure, run
+from benchmarks.paper.drift import STABLE_STEPS, STEPS, Course, Drift, run_drift
 from benchmarks.paper.measure import Figures, MatchesDifferError
 from benchmarks.paper.sweep import Outcome, Sweep, run_sweep
 from benchmarks.paper.table import PaperTable, run_table
-from benchmarks.workloads import Workload, begen
+from benchmarks.workloads import Workload, begen, fixed_attributes
 from benchmarks.workloads.begen import BEGen
+from benchmarks.workloads.fixed_attributes import W0
+from index.algorithms.betree import BETree
 from index.algorithms.psthash import PSTHash
 from index.columns import Matches
 from index.registry import ALGORITHMS
@@ -89,10 +92,57 @@ def test_churn_leaves_the_population() -> None:
     assert inserted > 0 and deleted > 0
 
 
-def test_every_figure_names_methods_of_the_registry() -> None:
-    for group in run.GROUPS.values():
-        for figure in group:
-            assert set(figure.order) <= set(figure.methods) <= set(ALGORITHMS), figure.name
+def test_every_figure_names_methods_that_there_are() -> None:
+    for figure in (figure for group in run.GROUPS.values() for figure in group):
+        assert set(figure.order) <= set(figure.methods), figure.name
+        if isinstance(figure, Drift):
+            assert set(figure.recovers) <= set(figure.methods), figure.name
+        else:
+            assert set(figure.methods) <= set(ALGORITHMS), figure.name
+
+
+DRIFT = Drift(
+    "drift",
+    "There and back",
+    [workload, lambda: fixed_attributes.generate("w0", replace(W0, subscriptions=300, events=40))],
+    {"betree": BETree, "psthash": PSTHash},
+    ("psthash", "betree"),
+    "Small.",
+    recovers=("betree",),
+)
+
+
+def test_a_population_is_replaced_step_by_step(tmp_path: Path) -> None:
+    course = run_drift(DRIFT, tmp_path, quiet)
+    steps = STABLE_STEPS + STEPS + STABLE_STEPS
+    assert {label: len(times) for label, times in course.lines.items()} == {
+        "betree": steps,
+        "psthash": steps,
+    }
+    with (tmp_path / "drift.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [(line["step"], line["method"]) for line in lines] == [
+        (str(step), method) for method in ("betree", "psthash") for step in range(steps)
+    ]
+    assert all(float(line["us_per_change"]) > 0 for line in lines)
+    assert (tmp_path / "drift.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("psthash", "betree", "kept"),
+    [((1, 1), (2, 2), True), ((1, 3), (2, 2), False), ((1, 1), (2, 3), False)],
+)
+def test_a_course_is_judged_by_its_end(
+    psthash: tuple[float, float], betree: tuple[float, float], kept: bool
+) -> None:
+    ends = {"psthash": psthash, "betree": betree}
+    lines = {
+        label: [first] * STABLE_STEPS + [9.0] * STEPS + [last] * STABLE_STEPS
+        for label, (first, last) in ends.items()
+    }
+    course = Course(DRIFT, lines)
+    assert course.keeps_order() is kept
+    assert course.order() == sorted(ends, key=lambda label: ends[label][1])
 
 
 def test_a_verdict_takes_the_place_of_the_earlier_one(
