@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from index.columns import EventBatch
 from index.companion import joined_hits
+from index.frozen import frozen
 from index.kernels import leaf
 from index.kernels.event_parts import Memory
 from index.kernels.probe import Compiled, Hits
@@ -63,8 +64,8 @@ class GrowingPhase:
     """Leaves by code, with numbers that their owner has given them."""
 
     def __init__(self, parts: list[PhasePart], code: NDArray[np.int32], number: NDArray[np.int32]):
-        self._parts = parts
-        self._loose = code, number
+        self._parts = [frozen(part) for part in parts]
+        self._loose = frozen((code, number))
 
     @classmethod
     def empty(cls) -> Self:
@@ -97,9 +98,9 @@ class GrowingPhase:
                 part = kept.pop()
                 codes, numbers = _merged([(part.phase.leaf, part.number), (codes, numbers)])
             phase = build_phase(compiled, codes, attribute_count)
-            self._parts = [*kept, PhasePart(phase, numbers)]
+            self._parts = [*kept, frozen(PhasePart(phase, numbers))]
             codes, numbers = np.empty(0, np.int32), np.empty(0, np.int32)
-        self._loose = codes, numbers
+        self._loose = frozen((codes, numbers))
 
     def memory(self, batch: EventBatch, attribute_count: int) -> PhaseMemory:
         """Working memory for `satisfied` on a batch."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from index.algorithms.atree import ATree
 from index.algorithms.betree import BETree
 from index.algorithms.counting import Counting
+from index.algorithms.dynamic_clustering import DynamicClustering
 from index.algorithms.gryphon import Gryphon
 from index.algorithms.intervals.cluster_index import ClusterIndex
 from index.algorithms.intervals.hybrid_index import HybridIndex
 from index.algorithms.intervals.interval_index import IntervalIndex
 from index.algorithms.intervals.interval_tree import IntervalTree
 from index.algorithms.intervals.segment_tree import SegmentTree
-from index.algorithms.dynamic_clustering import DynamicClustering
 from index.algorithms.kindex import KIndex
 from index.algorithms.opindex import OpIndex
 from index.algorithms.opindex_cnf import OpIndexCNF

@@ -40,7 +40,8 @@ from index.algorithms.psthash import PSTHash
 from index.clusters import are_equalities
 from index.columns import EventBatch
 from index.companion import accompanied
-from index.conjunctions import ConjunctionSegment, words_of_leaves
+from index.conjunctions import PLAIN_OPERATORS, ConjunctionSegment, words_of_leaves
+from index.frozen import writable
 from index.growing_clusters import (
     check_columns,
     cluster_of,
@@ -56,6 +57,7 @@ from index.growing_clusters import (
 )
 from index.growing_phase import GrowingPhase
 from index.growing_segment import GrowingSegment
+from index.in_place import InPlace
 from index.kernels.access_choice import (
     Asked,
     copy_rows,
@@ -93,7 +95,6 @@ from index.table_benefits import (
     table_benefits,
     wanted_schema,
 )
-from index.updatable import Updatable
 from index.vocabulary import Vocabulary
 
 MARGIN_MAX = 1 / 8
@@ -130,6 +131,11 @@ class DynamicClusters(ConjunctionSegment[GrowingColumns], GrowingSegment):
         self._events = 0
         self._created_count = 0
         self._deleted_count = 0
+
+    @staticmethod
+    def _kept(columns: GrowingColumns) -> GrowingColumns:
+        """Clusters change, also those of a mapped snapshot."""
+        return writable(columns)
 
     @classmethod
     def build(
@@ -383,11 +389,12 @@ class DynamicClusters(ConjunctionSegment[GrowingColumns], GrowingSegment):
         self._phase.add(compiled, codes, order.astype(np.int32), attribute_count)
 
 
-class DynamicClustering(Updatable):
+class DynamicClustering(InPlace):
     """Several equalities a subscription; conjunctions of any predicates a kernel can test."""
 
     name = "dynamic-clustering"
     paper = "Fabret et al.: Filtering Algorithms for Very Fast Publish/Subscribe. SIGMOD 2001"
     summary = "clusters by conjunctions of equalities, in hash tables that come and go as they pay"
+    operators = PLAIN_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(DynamicClusters, PSTHash.segment_type)

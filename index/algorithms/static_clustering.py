@@ -46,7 +46,7 @@ from index.clusters import (
 )
 from index.columns import EventBatch
 from index.companion import accompanied
-from index.conjunctions import ConjunctionSegment, words_of_leaves
+from index.conjunctions import PLAIN_OPERATORS, ConjunctionSegment, words_of_leaves
 from index.hash_configuration import (
     CHECK_NS,
     LEAF_BYTES,
@@ -214,6 +214,7 @@ class StaticClustering(Updatable):
     name = "static-clustering"
     paper = "Fabret et al.: Filtering Algorithms for Very Fast Publish/Subscribe. SIGMOD 2001"
     summary = "clusters subscriptions by conjunctions of equalities, in hash tables chosen by cost"
+    operators = PLAIN_OPERATORS
     companion = PSTHash.name
     segment_type = accompanied(StaticClusters, PSTHash.segment_type)
 

@@ -1,4 +1,4 @@
-"""Segments for tests of one algorithm: built alone, and read again from a snapshot."""
+"""Segments for tests of one algorithm: built alone, changed alone, and read again."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.access import Shares
+from index.evaluate import truth
 from index.events import encode
-from index.kernels.probe import Compiled
+from index.kernels.probe import VERDICT_BITS, Compiled
 from index.language import parse_text
-from index.predicate_table import PredicateTable
-from index.program import ProgramTable
+from index.model import Filter, Subscription
+from index.row_store import RowStore
 from index.segment import Segment
 from index.updatable import Updatable
 from index.vocabulary import Vocabulary
@@ -24,14 +25,64 @@ from tests.strategies import NOW
 Built = TypeVar("Built", bound=Segment)
 
 
+class Rows:
+    """Filters by row, compiled; a row is never used again."""
+
+    def __init__(self, *texts: str) -> None:
+        self.vocabulary = Vocabulary()
+        self.store = RowStore(self.vocabulary)
+        self.nodes: list[Filter] = []
+        self.add(*texts)
+
+    def add(self, *texts: str) -> NDArray[np.int32]:
+        """Compile more filters; returns their rows."""
+        first = len(self.nodes)
+        self.nodes += [parse_text(text) for text in texts]
+        added = enumerate(self.nodes[first:], start=first)
+        self.store.append([Subscription(f"s{row}", node) for row, node in added], first)
+        return np.arange(first, len(self.nodes), dtype=np.int32)
+
+    @property
+    def compiled(self) -> Compiled:
+        return self.store.compiled()
+
+    @property
+    def attribute_count(self) -> int:
+        return self.vocabulary.attribute_count
+
+    def build(
+        self,
+        kind: type[Segment],
+        rows: NDArray[np.int32] | None = None,
+        shares: Shares | None = None,
+    ) -> Any:
+        """A segment of these rows, by default of all."""
+        if rows is None:
+            rows = np.arange(len(self.nodes), dtype=np.int32)
+        shares = shares or Shares.unknown()
+        return kind.build(self.compiled, rows, self.attribute_count, shares)
+
+    def matched(self, segment: Segment, events: Sequence[dict[str, Any]]) -> list[list[int]]:
+        """The rows that a segment finds, for each event."""
+        batch = encode(events, self.vocabulary).columns
+        hits = segment.match(self.compiled, batch, self.attribute_count)
+        rows = (hits.hit >> VERDICT_BITS).tolist()
+        return [sorted(rows[hits.start[at] : hits.start[at + 1]]) for at in range(len(events))]
+
+    def expected(
+        self, rows: Sequence[int] | NDArray[np.int32], events: Sequence[dict[str, Any]]
+    ) -> list[list[int]]:
+        """What the oracle finds among some rows."""
+        return [
+            [int(row) for row in rows if truth(self.nodes[row], event, NOW) is True]
+            for event in events
+        ]
+
+
 def built(kind: type[Built], texts: Sequence[str]) -> tuple[Built, NDArray[np.int32]]:
     """A segment of these filters alone, and its rows."""
-    programs = ProgramTable(PredicateTable(Vocabulary()))
-    programs.append_all(map(parse_text, texts))
-    rows = np.arange(len(texts), dtype=np.int32)
-    compiled = Compiled(programs.columns(), programs.predicates.columns())
-    attribute_count = programs.predicates.vocabulary.attribute_count
-    return kind.build(compiled, rows, attribute_count, Shares.unknown()), rows
+    segment: Built = Rows(*texts).build(kind)
+    return segment, np.arange(len(texts), dtype=np.int32)
 
 
 def reopened(index: Updatable, events: Sequence[dict[str, Any]]) -> list[list[str]]:

@@ -16,7 +16,7 @@ from index.algorithms.dynamic_clustering import CHANGES_MIN, DynamicClusters
 from index.growing_phase import LOOSE_MAX, RATIO
 from index.kernels.clusters import LINE_ROWS
 from index.kernels.growing_clusters import AT, COUNT, NEXT, ROWS, USE, WORDS
-from tests.segments import Rows
+from tests.index.segments import Rows
 
 UNKNOWN = Shares.unknown()
 

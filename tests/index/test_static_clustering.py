@@ -20,7 +20,7 @@ from index.hash_configuration import (
     TABLE_BYTES,
     table_overhead_ns,
 )
-from tests.segments import Rows
+from tests.index.segments import Rows
 
 Row = dict[str, int]
 
