@@ -15,14 +15,22 @@ from hypothesis import strategies as st
 
 Example = TypeVar("Example")
 
+INTERPRETED = "interpreted"
+"""The profile for kernels in plain Python."""
 EXAMPLES = 40
 SHRINKING_EXAMPLES = 1_000
 """Examples among which a failure is looked for again, to be made smaller."""
 
 
-def example_count() -> int:
-    """As many as are drawn; fewer if the profile says so."""
-    return min(EXAMPLES, settings.get_profile(settings.get_current_profile_name()).max_examples)
+def at_most(count: int) -> int:
+    """So many examples, or as many as the profile has where that is fewer."""
+    profile = settings.get_profile(settings.get_current_profile_name())
+    return min(count, profile.max_examples)
+
+
+def thoroughly(count: int) -> int:
+    """So many examples, but where kernels are interpreted no more than the profile has."""
+    return at_most(count) if settings.get_current_profile_name() == INTERPRETED else count
 
 
 class Drawn(Generic[Example]):
@@ -48,7 +56,7 @@ class Drawn(Generic[Example]):
             drawn: list[Example] = []
 
             @seed(zlib.crc32(name.encode()))
-            @settings(max_examples=example_count(), phases=[Phase.generate], database=None)
+            @settings(max_examples=at_most(EXAMPLES), phases=[Phase.generate], database=None)
             @given(self._strategy)
             def draw(example: Example) -> None:
                 drawn.append(example)

@@ -32,6 +32,11 @@ WORKLOADS: Mapping[str, Callable[[int], Workload]] = {
     ),
 }
 
+COLUMNS = ("us_per_event", "bytes_per_subscription", "build_s", "candidates_per_event")
+RATES = ("insert_per_s", "delete_per_s")
+HEADINGS = ("µs/event", "bytes/subscription", "build s", "candidates/event", "insert/s", "delete/s")
+DIGITS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -45,7 +50,7 @@ class Line:
 
 
 def run_summary(folder: Path, progress: Progress) -> list[Line]:
-    """Measure all, and write summary.csv and a chart a workload."""
+    """Measure all, and write summary.csv, the same as summary.md, and a chart a workload."""
     methods = [name for name, one in ALGORITHMS.items() if issubclass(one, Updatable)]
     lines = []
     for name, generate in WORKLOADS.items():
@@ -58,16 +63,44 @@ def run_summary(folder: Path, progress: Progress) -> list[Line]:
         times = {method: one.us_per_event for method, one in figures.items()}
         draw_bars(folder / f"summary-{name}.png", title, "µs per event", times)
     _write_csv(lines, folder / "summary.csv")
+    _write_tables(lines, folder / "summary.md")
     return lines
 
 
 def _write_csv(lines: list[Line], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    columns = ["us_per_event", "bytes_per_subscription", "build_s", "candidates_per_event"]
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["workload", "method", *columns, "insert_per_s", "delete_per_s"])
+        writer.writerow(["workload", "method", *COLUMNS, *RATES])
         for line in lines:
-            measured = [f"{getattr(line.figures, name):.4g}" for name in columns]
-            rates = [f"{line.insert_per_s:.0f}", f"{line.delete_per_s:.0f}"]
+            measured = [f"{getattr(line.figures, name):.4g}" for name in COLUMNS]
+            rates = [f"{getattr(line, name):.0f}" for name in RATES]
             writer.writerow([line.workload, line.method, *measured, *rates])
+
+
+def _write_tables(lines: list[Line], path: Path) -> None:
+    """A table a workload, the fastest method first."""
+    text = ["# All methods on four workloads", "Written by `./herald bench paper summary`."]
+    for workload in WORKLOADS:
+        own = [line for line in lines if line.workload == workload]
+        matches = own[0].figures.matches_per_event
+        text += [
+            "",
+            f"## {workload}",
+            f"{SUBSCRIPTIONS:,} subscriptions, {matches:.3g} matches an event; insertions and"
+            f" deletions of one at a time, in an index of {CHURNED:,}.",
+            "",
+            f"| method | {' | '.join(HEADINGS)} |",
+            "|---|" + "---:|" * len(HEADINGS),
+        ]
+        for line in sorted(own, key=lambda one: one.figures.us_per_event):
+            cells = [_rounded(getattr(line.figures, name)) for name in COLUMNS]
+            cells += [_rounded(getattr(line, name)) for name in RATES]
+            text.append(f"| `{line.method}` | {' | '.join(cells)} |")
+    path.write_text("\n".join(text) + "\n")
+
+
+def _rounded(value: float) -> str:
+    """DIGITS digits, without an exponent where they are many."""
+    rounded = float(f"{value:.{DIGITS}g}")
+    return f"{rounded:,.0f}" if rounded >= 10**DIGITS else f"{rounded:g}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.paper import measure, run
+from benchmarks.paper import measure, run, summary
 from benchmarks.paper.drift import STABLE_STEPS, STEPS, Course, Drift, run_drift
 from benchmarks.paper.measure import Figures, MatchesDifferError
 from benchmarks.paper.sweep import Outcome, Sweep, run_sweep
@@ -90,6 +90,33 @@ def test_no_time_is_told_of_methods_that_differ(monkeypatch: pytest.MonkeyPatch)
 def test_churn_leaves_the_population() -> None:
     inserted, deleted = measure.churn(workload(1_000), "psthash")
     assert inserted > 0 and deleted > 0
+
+
+def test_the_summary_has_a_line_for_each_method(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "ALGORITHMS", {name: ALGORITHMS[name] for name in METHODS})
+    monkeypatch.setattr(summary, "WORKLOADS", {"small": workload})
+    monkeypatch.setattr(summary, "SUBSCRIPTIONS", 1_200)
+    monkeypatch.setattr(summary, "CHURNED", 1_000)
+    lines = summary.run_summary(tmp_path, quiet)
+    assert [(line.workload, line.method) for line in lines] == [("small", name) for name in METHODS]
+    with (tmp_path / "summary.csv").open(newline="") as file:
+        assert [line["method"] for line in csv.DictReader(file)] == list(METHODS)
+    text = (tmp_path / "summary.md").read_text()
+    assert "## small\n1,200 subscriptions" in text
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("|")]
+    assert {len(row) for row in rows} == {len(summary.HEADINGS) + 1}
+    assert sorted(row[0].strip(" `") for row in rows[2:]) == sorted(METHODS)
+    assert (tmp_path / "summary-small.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.01234, "0.0123"), (999.6, "1,000"), (1_234.5, "1,230"), (98_765, "98,800")],
+)
+def test_numbers_of_the_summary_have_three_digits(value: float, text: str) -> None:
+    assert summary._rounded(value) == text
 
 
 def test_every_figure_names_methods_that_there_are() -> None:

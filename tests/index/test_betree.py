@@ -38,6 +38,7 @@ from index.program import POLARITY_BITS
 from index.row_store import RowStore
 from index.vocabulary import Vocabulary
 from tests.crowds import crowds
+from tests.drawn import thoroughly
 from tests.strategies import NOW
 
 UNKNOWN = Shares.unknown()
@@ -149,7 +150,7 @@ def events_of(count: int, seed: int = 2, attributes: int = 8) -> list[dict[str, 
     ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=thoroughly(40))
 @given(crowds(), st.data())
 def test_changes_in_place_are_as_good_as_building(
     crowd: tuple[list[Filter], list[dict[str, Any]]], data: st.DataObject

@@ -16,6 +16,7 @@ from index.algorithms.dynamic_clustering import CHANGES_MIN, DynamicClusters
 from index.growing_phase import LOOSE_MAX, RATIO
 from index.kernels.clusters import LINE_ROWS
 from index.kernels.growing_clusters import AT, COUNT, NEXT, ROWS, USE, WORDS
+from tests.drawn import thoroughly
 from tests.index.segments import Rows
 
 UNKNOWN = Shares.unknown()
@@ -90,7 +91,7 @@ class Changes(RuleBasedStateMachine):
 
 
 TestChanges = Changes.TestCase
-TestChanges.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
+TestChanges.settings = settings(max_examples=thoroughly(40), stateful_step_count=12, deadline=None)
 
 
 def of_schema(random: Random, paths: str, count: int, values: int = 30) -> list[str]:

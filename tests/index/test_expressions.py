@@ -14,6 +14,7 @@ from index.evaluate import truth
 from index.language import parse_text
 from index.model import And, Filter, Subscription, children_of, predicates_of
 from index.value_sets import EVERYTHING, ValueSet
+from tests.drawn import thoroughly
 from tests.strategies import NOW
 
 VALUES: tuple[Any, ...] = (
@@ -65,7 +66,7 @@ def meets(subscription: Filter, event: Filter) -> bool:
     return True
 
 
-@settings(max_examples=150)
+@settings(max_examples=thoroughly(150))
 @given(st.lists(conjunctions, min_size=1, max_size=12), st.lists(conjunctions, max_size=4))
 def test_events_of_expressions_meet_what_some_value_satisfies(
     nodes: list[Filter], events: list[Filter]

@@ -20,6 +20,7 @@ from index.language import parse_text
 from index.model import Filter, Subscription
 from index.statistics import EventStatistics
 from tests.crowds import Crowd, crowds
+from tests.drawn import thoroughly
 from tests.strategies import NOW
 
 
@@ -53,7 +54,7 @@ def leaf_nodes(index: PSTBloom) -> LeafNodes:
     return segment
 
 
-@settings(max_examples=300)
+@settings(max_examples=thoroughly(300))
 @given(crowds())
 def test_nothing_is_missed_in_a_crowd(crowd: Crowd) -> None:
     nodes, events = crowd

@@ -19,6 +19,7 @@ from index.language import parse_text
 from index.model import And, Filter, Or, Subscription
 from index.statistics import EventStatistics
 from tests.crowds import crowds
+from tests.drawn import thoroughly
 from tests.strategies import NOW, events_near, filters, predicates
 
 World = tuple[list[Filter], list[dict[str, Any]]]
@@ -52,7 +53,7 @@ def matched(index: PSTHash | Scan, events: Sequence[dict[str, Any]]) -> list[lis
     return [sorted(ids) for ids in index.ids_by_event(matches)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=thoroughly(300))
 @given(st.sampled_from((PSTHash, PSTHash, PSTHash1, PSTHash3, PSTHash3)), crowds())
 def test_nothing_is_missed_in_a_crowd(kind: type[PSTHash], world: World) -> None:
     nodes, events = world
@@ -61,7 +62,7 @@ def test_nothing_is_missed_in_a_crowd(kind: type[PSTHash], world: World) -> None
     assert matched(index, events) == matched(Scan.build(subscriptions(nodes)), events)
 
 
-@settings(max_examples=300)
+@settings(max_examples=thoroughly(300))
 @given(worlds)
 def test_matches_are_those_of_scan(world: World) -> None:
     nodes, events = world
@@ -73,7 +74,7 @@ def test_matches_are_those_of_scan(world: World) -> None:
 CHANGED_EXAMPLES = 2_000 if os.environ.get("CI") == "true" else 300
 
 
-@settings(max_examples=CHANGED_EXAMPLES)
+@settings(max_examples=thoroughly(CHANGED_EXAMPLES))
 @given(crowds() | worlds, st.integers(0, 25), st.randoms(use_true_random=False))
 def test_adds_and_removes_in_between(world: World, built_count: int, order: Random) -> None:
     nodes, events = world

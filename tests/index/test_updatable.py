@@ -37,6 +37,7 @@ from index.recent_rows import RecentRows
 from index.snapshot import SnapshotError
 from index.updatable import Updatable
 from index.vocabulary import Vocabulary
+from tests.drawn import thoroughly
 from tests.strategies import NOW, events_near, filters
 
 STEPS = st.sampled_from([0, 1, 2])
@@ -221,7 +222,7 @@ def test_any_order_of_changes(
         folder = tmp_path
         index_type = updatable
 
-    Machine.TestCase.settings = settings(max_examples=25, stateful_step_count=12)
+    Machine.TestCase.settings = settings(max_examples=thoroughly(25), stateful_step_count=12)
     Machine.TestCase().runTest()
 
 
