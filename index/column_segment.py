@@ -7,7 +7,7 @@ under the name `phase`; matching counts candidates and hits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, Self, TypeVar, get_type_hints
+from typing import Any, ClassVar, Generic, Self, SupportsInt, TypeVar, get_type_hints
 
 from numpy.typing import NDArray
 
@@ -63,6 +63,11 @@ class ColumnSegment(Segment, Generic[Columns]):
                 columns.append(arrays[name])
         read: Columns = cls.columns_type(*columns)
         return read
+
+    def _found(self, candidate_count: SupportsInt, hit_count: SupportsInt) -> None:
+        """Add what one call of `match` has counted."""
+        self._candidate_count += int(candidate_count)
+        self._hit_count += int(hit_count)
 
     def stats(self) -> dict[str, int]:
         """What `match` has counted so far."""

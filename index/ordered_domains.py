@@ -132,8 +132,7 @@ class DomainSegment(ConjunctionSegment[Columns]):
     def _count(self, counts: NDArray[np.int64]) -> None:
         """Add what a call of the kernels has counted."""
         self._evaluation_count += int(counts[EVALUATIONS])
-        self._candidate_count += int(counts[CANDIDATES])
-        self._hit_count += int(counts[HITS])
+        self._found(counts[CANDIDATES], counts[HITS])
 
 
 class Asks(NamedTuple):

@@ -94,8 +94,7 @@ class ListSegment(ConjunctionSegment[Columns]):
         """Add up what a call of `match` has counted."""
         self._searched_count += int(search.counts[SEARCHED])
         self._skipped_count += int(search.counts[SKIPPED])
-        self._candidate_count += int(search.counts[CANDIDATES])
-        self._hit_count += int(search.counts[HITS])
+        self._found(search.counts[CANDIDATES], search.counts[HITS])
 
 
 def new_search(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -70,8 +70,16 @@ class MatchesDifferError(AssertionError):
     """Two methods disagree, so no time of theirs means anything."""
 
 
-def measure(workload: Workload, methods: Sequence[str], progress: Progress) -> dict[str, Figures]:
-    """Figures of each method; MatchesDifferError if they do not find the same."""
+def measure(
+    workload: Workload,
+    methods: Sequence[str],
+    progress: Progress,
+    variants: Mapping[str, type[Updatable]] | None = None,
+) -> dict[str, Figures]:
+    """Figures of each method of the registry, and of each variant, which has a name of its own;
+    MatchesDifferError if they do not find the same.
+    """
+    classes = {name: updatable(name) for name in methods} | dict(variants or {})
     rows = updatable("sequential").build(workload.subscriptions)
     events = [
         decode_payloads(workload.payloads[start : start + BATCH_EVENTS], rows.vocabulary).events
@@ -80,9 +88,9 @@ def measure(workload: Workload, methods: Sequence[str], progress: Progress) -> d
     pilot = decode_payloads(workload.payloads[:PILOT_EVENTS], rows.vocabulary).events
     contenders = []
     matches: list[Matches] = []
-    for name in methods:
+    for name, algorithm in classes.items():
         progress(f"{workload.name}: {name}")
-        contender = _prepare(name, workload, rows, pilot, events)
+        contender = _prepare(name, algorithm, workload, rows, (pilot, events))
         contenders.append(contender)
         matches = _compared(contender, matches, methods[0])
     for _ in range(ROUNDS):
@@ -100,9 +108,13 @@ def updatable(name: str) -> type[Updatable]:
 
 
 def _prepare(
-    name: str, workload: Workload, rows: Updatable, pilot: Events, events: list[Events]
+    name: str,
+    algorithm: type[Updatable],
+    workload: Workload,
+    rows: Updatable,
+    asked: tuple[Events, list[Events]],
 ) -> _Contender:
-    algorithm = updatable(name)
+    pilot, events = asked
     # Kernels compile on first use, or load from their cache: not what build_s is about.
     warm = algorithm.build(workload.subscriptions[:WARM_SUBSCRIPTIONS])
     warm.match(decode_payloads(workload.payloads[:1], warm.vocabulary).events, NOW)

@@ -6,14 +6,26 @@ Its default is 1,000,000 subscriptions and, for dense workloads, 100 dimensions.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.paper.sweep import Sweep
 from benchmarks.paper.table import PaperTable
 from benchmarks.workloads import Workload, begen, intervals
 from benchmarks.workloads.begen import ADS, BEGen
+from index.access import Shares
+from index.algorithms.betree import BETree, BETreeSegment
+from index.algorithms.psthash import PSTHash
+from index.companion import accompanied
+from index.kernels.probe import Compiled
 from index.model import Operator
 
 METHODS = ("psthash", "pstbloom", "betree", "opindex", "propagation", "kindex", "sequential")
+FIRST_TEST, NO_TEST = 1, -1
+"""Where an entry of BE-Tree has the attribute of its first test, and what says that there is none.
+"""
 DENSE = BEGen(
     subscriptions=50_000,
     events=1_024,
@@ -117,7 +129,40 @@ SWEEPS = (
         (0, 0.4, 0.8, 1.0),
         "equality_share",
     ),
+    Sweep(
+        "pstree-ads-match",
+        "Beyond the PS-Tree paper: the ads-like set, by matching probability",
+        "matching probability",
+        (0.0001, 0.001, 0.01),
+        lambda value: begen.generate(
+            f"ads {value:g}",
+            replace(ADS, subscriptions=300_000, events=1_024, match_probability=value),
+        ),
+        ("psthash", "pstbloom", "betree", "opindex"),
+        ("psthash", "pstbloom", "betree", "opindex"),
+        "300,000 generated subscriptions for the paper's 3,000,000 real ones.",
+    ),
 )
+
+
+class PlainLeaves(BETreeSegment):
+    """BE-Tree with leaves as in its paper: lists of expressions, each of which is verified."""
+
+    @classmethod
+    def build(
+        cls, compiled: Compiled, rows: NDArray[np.int32], attribute_count: int, shares: Shares
+    ) -> Self:
+        """The same tree, without tests beside the rows."""
+        segment = super().build(compiled, rows, attribute_count, shares)
+        segment._columns.entry[:, FIRST_TEST] = NO_TEST
+        return segment
+
+
+class PlainBETree(BETree):
+    """An index of plain leaves."""
+
+    segment_type = accompanied(PlainLeaves, PSTHash.segment_type)
+
 
 ADS_SUBSCRIPTIONS = 1_000_000
 TABLE2 = PaperTable(
@@ -138,6 +183,7 @@ TABLE2 = PaperTable(
         "psthash": 240,
     },
     scaled="1,000,000 generated subscriptions for the paper's 3,000,000 real ones.",
+    variants={"betree-plain-leaves": PlainBETree},
 )
 TABLE3 = PaperTable(
     name="pstree-table3",

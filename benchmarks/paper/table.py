@@ -11,11 +11,14 @@ from benchmarks.paper.chart import draw_bars
 from benchmarks.paper.measure import Figures, Progress, measure
 from benchmarks.paper.sweep import ALIKE
 from benchmarks.workloads import Workload
+from index.updatable import Updatable
 
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """One table at the sizes of this machine; `published` is in µs per event."""
+    """One table at the sizes of this machine; `published` is in µs per event. `variants` of methods
+    are measured, too, to see what a difference comes from.
+    """
 
     name: str
     title: str
@@ -24,11 +27,12 @@ class PaperTable:
     order: Sequence[str]
     scaled: str
     published: Mapping[str, float] = field(default_factory=dict)
+    variants: Mapping[str, type[Updatable]] = field(default_factory=dict)
 
 
 def run_table(table: PaperTable, folder: Path, progress: Progress) -> dict[str, Figures]:
     """Measure, and write NAME.csv and NAME.png."""
-    figures = measure(table.workload(), table.methods, progress)
+    figures = measure(table.workload(), table.methods, progress, table.variants)
     path = folder / f"{table.name}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
     columns = ["us_per_event", "bytes_per_subscription", "build_s", "candidates_per_event"]

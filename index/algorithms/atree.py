@@ -165,8 +165,7 @@ class ATreeNodes(ColumnSegment[ATreeColumns]):
             batch.entry_start.size - 1,
             columns.row.size,
         )
-        self._candidate_count += int(memory.counts[CANDIDATES])
-        self._hit_count += int(memory.counts[HITS])
+        self._found(memory.counts[CANDIDATES], memory.counts[HITS])
         return hits
 
     def stats(self) -> dict[str, int]:

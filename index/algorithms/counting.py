@@ -100,8 +100,7 @@ class Association(ConjunctionSegment[CountingColumns]):
             event_count,
             row_count,
         )
-        self._candidate_count += int(memory.counts[CANDIDATES])
-        self._hit_count += int(memory.counts[HITS])
+        self._found(memory.counts[CANDIDATES], memory.counts[HITS])
         return hits
 
     def stats(self) -> dict[str, int]:

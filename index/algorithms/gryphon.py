@@ -182,8 +182,7 @@ class MatchingTree(ConjunctionSegment[TreeColumns]):
             row_count,
         )
         self._node_count += int(working.counts[NODES])
-        self._candidate_count += int(working.counts[CANDIDATES])
-        self._hit_count += int(working.counts[HITS])
+        self._found(working.counts[CANDIDATES], working.counts[HITS])
         return hits
 
     def stats(self) -> dict[str, int]:

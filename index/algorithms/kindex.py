@@ -146,8 +146,7 @@ class PostingLists(ConjunctionSegment[PostingColumns]):
             batch.entry_start.size - 1,
             columns.row.size,
         )
-        self._candidate_count += int(memory.counts[CANDIDATES])
-        self._hit_count += int(memory.counts[HITS])
+        self._found(memory.counts[CANDIDATES], memory.counts[HITS])
         return hits
 
     def stats(self) -> dict[str, int]:

@@ -201,9 +201,8 @@ class PSTreeSegment(ConjunctionSegment[SpaceTrees], GrowingSegment):
             HITS_PER_EVENT * event_count,
         )
         _, candidates, verified, hit_count = working.counts.tolist()
-        self._candidate_count += candidates
         self._verified_count += verified
-        self._hit_count += hit_count
+        self._found(candidates, hit_count)
         return hits
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:

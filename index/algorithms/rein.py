@@ -170,8 +170,7 @@ class MarkedIntervals(ConjunctionSegment[ReinColumns]):
             batch.entry_start.size - 1,
             row_count,
         )
-        self._candidate_count += int(working.counts[CANDIDATES])
-        self._hit_count += int(working.counts[HITS])
+        self._found(working.counts[CANDIDATES], working.counts[HITS])
         return hits
 
     def stats(self) -> dict[str, int]:

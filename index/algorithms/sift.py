@@ -173,8 +173,7 @@ class PostingLists(ConjunctionSegment[SiftColumns]):
             row_count,
         )
         self._posting_count += int(working.counts[POSTINGS])
-        self._candidate_count += int(working.counts[CANDIDATES])
-        self._hit_count += int(working.counts[HITS])
+        self._found(working.counts[CANDIDATES], working.counts[HITS])
         return hits
 
     def stats(self) -> dict[str, int]:

@@ -156,8 +156,7 @@ class StaticClusters(ConjunctionSegment[StaticColumns]):
             batch.entry_start.size - 1,
             columns.clusters.row.size,
         )
-        self._candidate_count += int(memory.counts[CANDIDATES])
-        self._hit_count += int(memory.counts[HITS])
+        self._found(memory.counts[CANDIDATES], memory.counts[HITS])
         return hits
 
     def stats(self) -> dict[str, int]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.access import Shares
+from index.base import MatchIndex
 from index.evaluate import truth
 from index.events import encode
 from index.kernels.probe import VERDICT_BITS, Compiled
@@ -85,6 +86,17 @@ def built(kind: type[Built], texts: Sequence[str]) -> tuple[Built, NDArray[np.in
     return segment, np.arange(len(texts), dtype=np.int32)
 
 
+def subscriptions(texts: Sequence[str]) -> list[Subscription]:
+    """Subscriptions s0, s1, ... of these filters."""
+    return [Subscription(f"s{number}", parse_text(text)) for number, text in enumerate(texts)]
+
+
+def matched(index: MatchIndex, events: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """What an index matches, for each event."""
+    matches = index.match(encode(events, index.vocabulary), NOW)
+    return [sorted(ids) for ids in index.ids_by_event(matches)]
+
+
 def reopened(index: Updatable, events: Sequence[dict[str, Any]]) -> list[list[str]]:
     """What an index matches after it was saved and opened."""
     with tempfile.TemporaryDirectory() as folder:
@@ -92,5 +104,4 @@ def reopened(index: Updatable, events: Sequence[dict[str, Any]]) -> list[list[st
         index.save(path)
         opened = type(index).open(path)
         opened.check()
-        matches = opened.match(encode(events, opened.vocabulary), NOW)
-        return [sorted(ids) for ids in opened.ids_by_event(matches)]
+        return matched(opened, events)

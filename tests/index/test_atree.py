@@ -13,22 +13,10 @@ import pytest
 from index.access import Shares
 from index.algorithms.atree import ATree, ATreeColumns, ATreeNodes
 from index.algorithms.scan import Scan
-from index.events import encode
-from index.language import parse_text
-from index.model import Subscription
 from index.row_store import RowStore
 from index.statistics import EventStatistics
 from index.vocabulary import Vocabulary
-from tests.strategies import NOW
-
-
-def subscriptions(texts: Sequence[str]) -> list[Subscription]:
-    return [Subscription(f"s{at}", parse_text(text)) for at, text in enumerate(texts)]
-
-
-def matched(index: ATree | Scan, events: Sequence[dict[str, Any]]) -> list[list[str]]:
-    matches = index.match(encode(events, index.vocabulary), NOW)
-    return [sorted(ids) for ids in index.ids_by_event(matches)]
+from tests.index.segments import matched, subscriptions
 
 
 def columns_of(*texts: str) -> tuple[ATreeColumns, np.ndarray[Any, np.dtype[np.int32]]]:

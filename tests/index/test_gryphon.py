@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -11,21 +10,8 @@ import pytest
 
 from index.algorithms.gryphon import Gryphon, MatchingTree
 from index.algorithms.scan import Scan
-from index.events import encode
 from index.kernels.matching_tree import DEPTH_MAX, EDGES_SCANNED_MAX
-from index.language import parse_text
-from index.model import Subscription
-from tests.index.segments import built, reopened
-from tests.strategies import NOW
-
-
-def matched(index: Gryphon | Scan, events: Sequence[dict[str, Any]]) -> list[list[str]]:
-    matches = index.match(encode(events, index.vocabulary), NOW)
-    return [sorted(ids) for ids in index.ids_by_event(matches)]
-
-
-def subscriptions(texts: Sequence[str]) -> list[Subscription]:
-    return [Subscription(f"s{number}", parse_text(text)) for number, text in enumerate(texts)]
+from tests.index.segments import built, matched, reopened, subscriptions
 
 
 @pytest.mark.parametrize("value_count", [2, EDGES_SCANNED_MAX, EDGES_SCANNED_MAX + 1, 60])

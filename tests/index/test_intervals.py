@@ -18,13 +18,12 @@ from index.algorithms.intervals.interval_tree import IntervalTree
 from index.algorithms.intervals.segment_tree import SegmentTree
 from index.algorithms.scan import Scan
 from index.base import MatchIndex
-from index.events import encode
 from index.frozen import writable
 from index.kernels.profile_vectors import BLOCK_ROWS
-from index.language import parse_text
 from index.model import Subscription
 from index.updatable import Updatable
-from tests.strategies import NOW, NUMBERS
+from tests.index.segments import matched, subscriptions
+from tests.strategies import NUMBERS
 
 VECTORS: tuple[type[Updatable], ...] = (ClusterIndex, IntervalIndex, HybridIndex)
 LISTS: tuple[type[Updatable], ...] = (SegmentTree, IntervalTree)
@@ -32,15 +31,6 @@ FIVE = pytest.mark.parametrize(
     "algorithm", (*VECTORS, *LISTS), ids=lambda algorithm: algorithm.name
 )
 World = tuple[list[Subscription], list[dict[str, Any]], list[list[str]]]
-
-
-def matched(index: MatchIndex, events: Sequence[dict[str, Any]]) -> list[list[str]]:
-    matches = index.match(encode(events, index.vocabulary), NOW)
-    return [sorted(ids) for ids in index.ids_by_event(matches)]
-
-
-def subscriptions(texts: Sequence[str]) -> list[Subscription]:
-    return [Subscription(f"s{at}", parse_text(text)) for at, text in enumerate(texts)]
 
 
 def with_answers(texts: Sequence[str], events: list[dict[str, Any]]) -> World:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 import pytest
 
 from index.algorithms.kindex import KIndex
 from index.algorithms.scan import Scan
-from index.events import encode
 from index.language import parse_text
 from index.model import Subscription
-from tests.strategies import NOW
-
-
-def matched(index: KIndex | Scan, events: Sequence[dict[str, Any]]) -> list[list[str]]:
-    matches = index.match(encode(events, index.vocabulary), NOW)
-    return [sorted(ids) for ids in index.ids_by_event(matches)]
+from tests.index.segments import matched
 
 
 @pytest.mark.parametrize("seed", range(6))

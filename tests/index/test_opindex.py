@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -12,20 +12,10 @@ import pytest
 from index.algorithms.opindex import Conjunctions, OpIndex, OpIndexColumns
 from index.algorithms.scan import Scan
 from index.companion import Accompanied
-from index.events import encode
 from index.language import parse_text
 from index.model import Subscription
 from index.statistics import EventStatistics
-from tests.strategies import NOW
-
-
-def subscriptions(texts: Sequence[str]) -> list[Subscription]:
-    return [Subscription(f"s{at}", parse_text(text)) for at, text in enumerate(texts)]
-
-
-def matched(index: OpIndex | Scan, events: Sequence[dict[str, Any]]) -> list[list[str]]:
-    matches = index.match(encode(events, index.vocabulary), NOW)
-    return [sorted(ids) for ids in index.ids_by_event(matches)]
+from tests.index.segments import matched, subscriptions
 
 
 def test_pivots_are_rare_among_events_where_that_is_known() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -16,12 +16,8 @@ from index.events import encode
 from index.language import parse_text
 from index.model import Subscription
 from index.statistics import EventStatistics
+from tests.index.segments import matched
 from tests.strategies import NOW
-
-
-def matched(index: OpIndexCNF | Scan, events: Sequence[dict[str, Any]]) -> list[list[str]]:
-    matches = index.match(encode(events, index.vocabulary), NOW)
-    return [sorted(ids) for ids in index.ids_by_event(matches)]
 
 
 def texts(*filters: str) -> list[Subscription]:

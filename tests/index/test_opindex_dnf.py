@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +13,8 @@ from index.companion import Accompanied
 from index.events import encode
 from index.language import parse_text
 from index.model import Subscription
+from tests.index.segments import matched
 from tests.strategies import NOW
-
-
-def matched(index: OpIndexDNF | Scan, events: Sequence[dict[str, Any]]) -> list[list[str]]:
-    matches = index.match(encode(events, index.vocabulary), NOW)
-    return [sorted(ids) for ids in index.ids_by_event(matches)]
 
 
 def texts(*filters: str) -> list[Subscription]:

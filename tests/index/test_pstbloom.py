@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from index.algorithms.pstbloom import LeafNodes, PSTBloom
 from index.algorithms.scan import Scan
-from index.events import encode
 from index.kernels import bloom, cover
 from index.kernels.leaf_nodes import FILTER, PART, RUNS
 from index.language import parse_text
@@ -21,7 +20,7 @@ from index.model import Filter, Subscription
 from index.statistics import EventStatistics
 from tests.crowds import Crowd, crowds
 from tests.drawn import thoroughly
-from tests.strategies import NOW
+from tests.index.segments import matched
 
 
 def subscriptions(nodes: Sequence[Filter]) -> list[Subscription]:
@@ -30,11 +29,6 @@ def subscriptions(nodes: Sequence[Filter]) -> list[Subscription]:
 
 def built(*texts: str, statistics: EventStatistics | None = None) -> PSTBloom:
     return PSTBloom.build(subscriptions([parse_text(text) for text in texts]), statistics)
-
-
-def matched(index: PSTBloom | Scan, events: Sequence[dict[str, Any]]) -> list[list[str]]:
-    matches = index.match(encode(events, index.vocabulary), NOW)
-    return [sorted(ids) for ids in index.ids_by_event(matches)]
 
 
 def counted(index: PSTBloom, event: dict[str, Any]) -> tuple[list[str], dict[str, float]]:

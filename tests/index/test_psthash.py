@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from index.algorithms.psthash import PSTHash, PSTHash1, PSTHash3, TripleKeyTable
 from index.algorithms.scan import Scan
-from index.events import encode
 from index.language import parse_text
 from index.model import And, Filter, Or, Subscription
 from index.statistics import EventStatistics
 from tests.crowds import crowds
 from tests.drawn import thoroughly
-from tests.strategies import NOW, events_near, filters, predicates
+from tests.index.segments import matched
+from tests.strategies import events_near, filters, predicates
 
 World = tuple[list[Filter], list[dict[str, Any]]]
 
@@ -46,11 +46,6 @@ def subscriptions(nodes: Sequence[Filter]) -> list[Subscription]:
 
 def built(*texts: str, kind: type[PSTHash] = PSTHash) -> PSTHash:
     return kind.build(subscriptions([parse_text(text) for text in texts]))
-
-
-def matched(index: PSTHash | Scan, events: Sequence[dict[str, Any]]) -> list[list[str]]:
-    matches = index.match(encode(events, index.vocabulary), NOW)
-    return [sorted(ids) for ids in index.ids_by_event(matches)]
 
 
 @settings(max_examples=thoroughly(300))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,25 +10,13 @@ from numpy.typing import NDArray
 
 from index.algorithms.rein import BUCKET_ENTRIES, WORDS_PER_MENTION, MarkedIntervals, Rein
 from index.algorithms.scan import Scan
-from index.events import encode
 from index.intervals import DOMAIN_TYPE_BITS, DomainType, intervals_of
 from index.kernels.marking import WORD_BITS
 from index.language import parse_text
-from index.model import Subscription
 from index.predicate_table import PredicateTable
 from index.program import ProgramTable
 from index.vocabulary import Vocabulary
-from tests.index.segments import built, reopened
-from tests.strategies import NOW
-
-
-def matched(index: Rein | Scan, events: Sequence[dict[str, Any]]) -> list[list[str]]:
-    matches = index.match(encode(events, index.vocabulary), NOW)
-    return [sorted(ids) for ids in index.ids_by_event(matches)]
-
-
-def subscriptions(texts: Sequence[str]) -> list[Subscription]:
-    return [Subscription(f"s{number}", parse_text(text)) for number, text in enumerate(texts)]
+from tests.index.segments import built, matched, reopened, subscriptions
 
 
 def intervals(count: int, seed: int) -> list[str]:

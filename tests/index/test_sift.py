@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,23 +11,12 @@ from index.algorithms import sift
 from index.algorithms.scan import Scan
 from index.algorithms.sift import PostingLists, Sift
 from index.enumeration import COUNTS, KILLS, ROLES, TESTED, enumerate_leaves
-from index.events import encode
 from index.language import parse_text
 from index.model import Subscription
 from index.predicate_table import PredicateTable
 from index.program import ProgramTable
 from index.vocabulary import Vocabulary
-from tests.index.segments import built, reopened
-from tests.strategies import NOW
-
-
-def matched(index: Sift | Scan, events: Sequence[dict[str, Any]]) -> list[list[str]]:
-    matches = index.match(encode(events, index.vocabulary), NOW)
-    return [sorted(ids) for ids in index.ids_by_event(matches)]
-
-
-def subscriptions(texts: Sequence[str]) -> list[Subscription]:
-    return [Subscription(f"s{number}", parse_text(text)) for number, text in enumerate(texts)]
+from tests.index.segments import built, matched, reopened, subscriptions
 
 
 def wide_ranges() -> list[Subscription]:
