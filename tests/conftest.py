@@ -45,6 +45,24 @@ def shared() -> Path:
     return folder
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker run all tests of an algorithm, so that its kernels are compiled once."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+
+
+def group_of(item: pytest.Item) -> str:
+    """The algorithm that a test is for, else its module."""
+    from index.registry import ALGORITHMS  # which imports numba, so not above
+
+    callspec = getattr(item, "callspec", None)
+    for value in callspec.params.values() if callspec else ():
+        name = getattr(value, "name", value)
+        if isinstance(name, str) and name in ALGORITHMS:
+            return name
+    return item.path.stem.removeprefix("test_").replace("_", "-")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test of real services where they cannot run; on CI that is a failure."""
     if item.get_closest_marker("connected") is None:

@@ -20,8 +20,8 @@ help = "run the tests, those without services and those with a real broker, stor
 passes_rest_on = True
 
 PARTS = {
-    # A worker a core; one that has nothing left takes over half of what another still has.
-    "unit": ["-m", "not connected", "-n", "auto", "--dist", "worksteal"],
+    # A worker a core; what tests/conftest.py puts into one group is run by one of them.
+    "unit": ["-m", "not connected", "-n", "auto", "--dist", "loadgroup"],
     # One after the other: each of these fills the machine with its own services.
     "connected": ["-m", "connected"],
 }
