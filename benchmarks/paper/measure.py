@@ -1,17 +1,20 @@
 """Measuring methods side by side on one workload.
 
 All methods share the rows of one base and the decoded events, so what differs is the structure and
-the search alone. Rounds of all methods are interleaved, each figure is the median of its rounds,
-and slow methods see fewer events. On every event that two methods see, their matches are compared.
+the search alone. A method is asked for all events in one batch, or for the first of them if it is
+slow. Rounds of all methods are interleaved, and each figure is the median of its rounds. On every
+event that two methods see, their matches are compared.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
@@ -22,11 +25,10 @@ from index.model import Instant
 from index.registry import ALGORITHMS
 from index.updatable import Updatable
 
-BATCH_EVENTS = 256
-PILOT_EVENTS = 8
-"""Events that every method sees, to know how many more it can be asked."""
+EVENTS_MIN = 8
+"""Events that every method sees, however slow it is."""
 ROUND_S = 0.4
-"""At most so long a method is asked in a round, one batch or the pilot excepted."""
+"""At most so long a method is asked in a round, unless it sees no more than these."""
 ROUNDS = 3
 WARM_SUBSCRIPTIONS = 200
 CHURN_SUBSCRIPTIONS = 1_000
@@ -57,13 +59,9 @@ class _Contender:
     name: str
     index: Updatable
     build_s: float
-    batches: list[Events]
+    events: Events
     counted: dict[str, float] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
-
-    @property
-    def event_count(self) -> int:
-        return sum(len(events) for events in self.batches)
 
 
 class MatchesDifferError(AssertionError):
@@ -81,22 +79,22 @@ def measure(
     """
     classes = {name: updatable(name) for name in methods} | dict(variants or {})
     rows = updatable("sequential").build(workload.subscriptions)
-    events = [
-        decode_payloads(workload.payloads[start : start + BATCH_EVENTS], rows.vocabulary).events
-        for start in range(0, len(workload.payloads), BATCH_EVENTS)
-    ]
-    pilot = decode_payloads(workload.payloads[:PILOT_EVENTS], rows.vocabulary).events
+
+    @cache
+    def first_events(count: int) -> Events:
+        return decode_payloads(workload.payloads[:count], rows.vocabulary).events
+
     contenders = []
-    matches: list[Matches] = []
+    matches: Matches | None = None
     for name, algorithm in classes.items():
         progress(f"{workload.name}: {name}")
-        contender = _prepare(name, algorithm, workload, rows, (pilot, events))
+        contender = _prepare(name, algorithm, workload, rows, first_events)
         contenders.append(contender)
-        matches = _compared(contender, matches, methods[0])
+        matches = _compared(contender, matches)
     for _ in range(ROUNDS):
         for contender in contenders:
-            contender.seconds.append(_time(contender))
-    matched = sum(one.row.size for one in matches) / sum(one.start.size - 1 for one in matches)
+            contender.seconds.append(_time(contender.index, contender.events))
+    matched = 0.0 if matches is None else matches.row.size / (matches.start.size - 1)
     return {one.name: _figures(one, len(workload.subscriptions), matched) for one in contenders}
 
 
@@ -112,52 +110,52 @@ def _prepare(
     algorithm: type[Updatable],
     workload: Workload,
     rows: Updatable,
-    asked: tuple[Events, list[Events]],
+    first_events: Callable[[int], Events],
 ) -> _Contender:
-    pilot, events = asked
     # Kernels compile on first use, or load from their cache: not what build_s is about.
     warm = algorithm.build(workload.subscriptions[:WARM_SUBSCRIPTIONS])
     warm.match(decode_payloads(workload.payloads[:1], warm.vocabulary).events, NOW)
     started = time.perf_counter()
     index = algorithm.sharing(rows)
     build_s = time.perf_counter() - started
-    index.match(pilot, NOW)
-    started = time.perf_counter()
-    index.match(pilot, NOW)
-    batch_s = (time.perf_counter() - started) / len(pilot) * BATCH_EVENTS
-    count = min(len(events), int(ROUND_S / batch_s))
-    return _Contender(name, index, build_s, events[:count] if count else [pilot])
+    count = min(EVENTS_MIN, len(workload.payloads))
+    index.match(first_events(count), NOW)
+    while (room := ROUND_S / _time(index, first_events(count))) >= 2:
+        if count == len(workload.payloads):
+            break
+        count = min(len(workload.payloads), count << int(math.log2(room)))
+    return _Contender(name, index, build_s, first_events(count))
 
 
-def _compared(contender: _Contender, known: list[Matches], first: str) -> list[Matches]:
-    """The longer of what is known and what the method finds, after comparing what both have."""
+def _compared(contender: _Contender, known: Matches | None) -> Matches:
+    """What is known or what the method finds, of more events, after comparing what both have."""
     before = contender.index.stats()
-    found = [contender.index.match(events, NOW) for events in contender.batches]
+    found = contender.index.match(contender.events, NOW)
     contender.counted = {
-        name: (total - before[name]) / contender.event_count
+        name: (total - before[name]) / len(contender.events)
         for name, total in contender.index.stats().items()
     }
-    for number, (one, other) in enumerate(zip(found, known, strict=False)):
-        last = min(one.start.size, other.start.size) - 1
-        stop = int(one.start[last])
-        same = np.array_equal(one.start[: last + 1], other.start[: last + 1])
-        if not same or not np.array_equal(one.row[:stop], other.row[:stop]):
-            problem = f"{contender.name} and {first} differ in batch {number}"
-            raise MatchesDifferError(problem)
-    return max(found, known, key=lambda one: sum(matches.start.size for matches in one))
+    if known is None:
+        return found
+    stop = min(found.start.size, known.start.size)
+    same = np.array_equal(found.start[:stop], known.start[:stop])
+    if not same or not np.array_equal(
+        found.row[: found.start[stop - 1]], known.row[: known.start[stop - 1]]
+    ):
+        raise MatchesDifferError(f"{contender.name} differs from the methods before it")
+    return max(found, known, key=lambda one: one.start.size)
 
 
-def _time(contender: _Contender) -> float:
+def _time(index: Updatable, events: Events) -> float:
     started = time.perf_counter()
-    for events in contender.batches:
-        contender.index.match(events, NOW)
+    index.match(events, NOW)
     return time.perf_counter() - started
 
 
 def _figures(contender: _Contender, count: int, matched: float) -> Figures:
     structure_bytes = contender.index.stats()["structure_bytes"]
     return Figures(
-        1e6 * statistics.median(contender.seconds) / contender.event_count,
+        1e6 * statistics.median(contender.seconds) / len(contender.events),
         structure_bytes / max(1, count),
         contender.build_s,
         matched,

@@ -83,7 +83,7 @@ def test_no_time_is_told_of_methods_that_differ(monkeypatch: pytest.MonkeyPatch)
         return Matches(np.minimum(found.start, found.row.size - 1), found.row[:-1])
 
     monkeypatch.setattr(PSTHash, "match", losing)
-    with pytest.raises(MatchesDifferError, match="psthash and sequential differ in batch 0"):
+    with pytest.raises(MatchesDifferError, match="psthash differs from the methods before it"):
         measure.measure(workload(), ("sequential", "psthash"), quiet)
 
 
