@@ -31,14 +31,15 @@ from index.kernels.keys import find_bucket, has_bit, pair_of
 from index.kernels.prefetch import prefetch
 from index.kernels.signature import SIGNATURE_WORDS, Signed, may_match
 from index.kernels.verify import NO, enter_event, holds, leave_event
-from index.predicates import PredicateColumns
+from index.predicates import PredicateColumns, PredicateKind
 from index.program import POLARITY_BITS, Programs
 from index.spaces import FACET_BITS
 
 VERDICT_BITS = 2
 """A hit is row << VERDICT_BITS | verdict, with the verdict of `index.kernels.verify`."""
 
-_PROGRAMS_AHEAD, _PREDICATES_AHEAD = 8, 4
+_PROGRAMS_AHEAD, _PREDICATES_AHEAD, _SETS_AHEAD = 24, 16, 8
+_IN = int(PredicateKind.IN)
 _PREFETCHED_LEAVES = 8
 _FACET_MASK = (1 << FACET_BITS) - 1
 
@@ -141,16 +142,25 @@ def rule_out(keys: KeyColumns, compiled: Compiled, memory: Memory, candidate_cou
 def prefetch_ahead(
     compiled: Compiled, candidate: NDArray[np.int32], place: int, count: int
 ) -> None:
-    """Ask for the program of the candidate after next but six, and for the predicates of the next
-    but two, whose program has arrived by now.
+    """Ask for the program of a later candidate, for the predicates of a nearer one whose program
+    has arrived by now, and for the sets of one nearer still.
     """
-    start, code = compiled.programs.start, compiled.programs.code
+    start, code, predicates = compiled.programs.start, compiled.programs.code, compiled.predicates
     if place + _PROGRAMS_AHEAD < count:
         prefetch(code, start[candidate[place + _PROGRAMS_AHEAD]])
     if place + _PREDICATES_AHEAD < count:
         row = candidate[place + _PREDICATES_AHEAD]
         for at in range(start[row], min(start[row] + _PREFETCHED_LEAVES, start[row + 1])):
-            prefetch(compiled.predicates.record, code[at] >> POLARITY_BITS)
+            prefetch(predicates.record, code[at] >> POLARITY_BITS)
+    if place + _SETS_AHEAD < count:
+        row = candidate[place + _SETS_AHEAD]
+        for at in range(start[row], min(start[row] + _PREFETCHED_LEAVES, start[row + 1])):
+            number = code[at] >> POLARITY_BITS  # or a word of a gate, which may be any number
+            if 0 <= number < predicates.record.size:
+                record = predicates.record[number]
+                if record["kind"] == _IN:
+                    prefetch(predicates.member_number, record["start"])
+                    prefetch(predicates.member_mark, record["start"])
 
 
 @inlined
