@@ -31,6 +31,8 @@ STEPS = 8
 """Steps in which a whole population is replaced."""
 STABLE_STEPS = 2
 """Steps within one workload, at the beginning and after each change."""
+CHANGED_AT_ONCE = 256
+"""Subscriptions that leave one by one before as many are added together."""
 ROUNDS = 3
 
 
@@ -115,9 +117,11 @@ def _run(
         bounds = [count * step // STEPS for step in range(STEPS + 1)]
         for start, stop in pairwise(bounds):
             began = time.perf_counter()
-            for old, new in zip(living[start:stop], fresh[start:stop], strict=True):
-                index.remove(old.id)
-                index.add(new)
+            for at in range(start, stop, CHANGED_AT_ONCE):
+                replaced = slice(at, min(at + CHANGED_AT_ONCE, stop))
+                for old in living[replaced]:
+                    index.remove(old.id)
+                index.add_all(fresh[replaced])
             _settle(index)
             change_s += time.perf_counter() - began
             changed += 2 * (stop - start)

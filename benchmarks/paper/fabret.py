@@ -97,10 +97,10 @@ def _drift(name: str, title: str, before: FixedAttributes, after: FixedAttribute
     return Drift(
         name,
         title,
-        [lambda: _workload(before, 100_000), lambda: _workload(after, 100_000)],
+        [lambda: _workload(before, 300_000), lambda: _workload(after, 300_000)],
         DRIFTING_METHODS,
         ("dynamic-clustering", "no change"),
-        "100,000 subscriptions for the paper's 3,000,000, replaced in 8 steps for 16 hours.",
+        "300,000 subscriptions for the paper's 3,000,000, replaced in 8 steps for 16 hours.",
     )
 
 
