@@ -8,15 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from index.kernels.betree_change import (
-    ENTRIES_NEEDED,
-    JUDGED,
-    NODES_NEEDED,
-    PARTITIONS_NEEDED,
-    PENDING,
-    STATE_SIZE,
-    Work,
-)
 from index.kernels.betree_keys import (
     BOOLEAN_FIRST,
     INFINITY_KEY,
@@ -52,6 +43,16 @@ from index.kernels.betree_pool import (
     number_nodes,
 )
 from index.kernels.betree_stab import COUNTS, Memory
+from index.kernels.betree_work import (
+    ENTRIES_NEEDED,
+    JUDGED,
+    NODES_NEEDED,
+    PAIRS_NEEDED,
+    PARTITIONS_NEEDED,
+    PENDING,
+    STATE_SIZE,
+    Work,
+)
 from index.numbers import canonical_number, number_text
 from index.vocabulary import Vocabulary
 
@@ -61,6 +62,7 @@ GROWTH_PART = 16
 GARBAGE_PART = 12
 """When a larger part of a pool's extent is free, the tree is copied without gaps."""
 ROOM_MIN = 64
+PAIRS_MIN = 1_024
 
 _CAPACITIES = np.array([capacity_of(size_class) for size_class in range(SIZE_CLASSES - 2)])
 _STOP, _LIVE, _HEADS = range(3)
@@ -81,13 +83,15 @@ def new_work(
     pending[: added.size] = added[::-1]
     state = np.zeros(STATE_SIZE, np.int64)
     state[PENDING], state[JUDGED] = added.size, -1
-    used, seen, named, touched = (np.zeros(attribute_count, np.int32) for _ in range(4))
+    used, seen, named, listed, touched = (np.zeros(attribute_count, np.int32) for _ in range(5))
     return Work(
         share,
         used,
         seen,
         named,
+        listed,
         np.zeros(attribute_count, np.float64),
+        np.empty((PAIRS_MIN, 2), np.int32),
         touched,
         np.empty(TESTS, np.float64),
         np.empty(TESTS, np.int32),
@@ -120,7 +124,9 @@ def with_room(tree: Tree, work: Work, growth_part: int = GROWTH_PART) -> tuple[T
     grown.control[:] = control
     stack = np.empty(grown.node.size, np.int32)
     stack[: work.stack.size] = work.stack
+    pairs = max(len(work.pair), int(work.state[PAIRS_NEEDED]))
     return grown, work._replace(
+        pair=np.empty((pairs, 2), np.int32),
         stack=stack,
         walk=np.empty(grown.node.size, np.int32),
         filled=np.zeros(grown.node.size, np.int32),

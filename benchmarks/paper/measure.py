@@ -165,8 +165,12 @@ def _figures(contender: _Contender, count: int, matched: float) -> Figures:
 
 def churn(workload: Workload, name: str) -> tuple[float, float]:
     """Subscriptions inserted and deleted a second, one call each, of an index of the workload."""
-    index = updatable(name).build(workload.subscriptions)
     chosen = random.Random(SEED).sample(workload.subscriptions, CHURN_SUBSCRIPTIONS)
+    warm = updatable(name).build(chosen[:WARM_SUBSCRIPTIONS])
+    for subscription in chosen[:WARM_SUBSCRIPTIONS]:
+        warm.remove(subscription.id)
+        warm.add(subscription)
+    index = updatable(name).build(workload.subscriptions)
     started = time.perf_counter()
     for subscription in chosen:
         index.remove(subscription.id)

@@ -70,7 +70,6 @@ from index.expressions import Expressions, KnownSets
 from index.frozen import writable
 from index.growing_segment import GrowingSegment
 from index.in_place import InPlace
-from index.kernels.betree_change import STACK
 from index.kernels.betree_pool import (
     EVENTS,
     LEAF_MAX,
@@ -91,6 +90,7 @@ from index.kernels.betree_stab import (
     match_values,
     stab,
 )
+from index.kernels.betree_work import STACK
 from index.kernels.probe import Compiled, Hits
 from index.kernels.verify import new_scratch
 from index.model import Filter

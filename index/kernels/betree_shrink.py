@@ -12,18 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.kernels import inlined, leaf
-from index.kernels.betree_change import (
-    JUDGED,
-    JUDGED_ATTRIBUTE,
-    PARTITION_ROWS_MIN,
-    PENDING,
-    REMOVED,
-    ROW_STAMP,
-    Work,
-    insert_pending,
-    note_rows,
-    row_interval,
-)
+from index.kernels.betree_change import insert_pending, note_rows
 from index.kernels.betree_pool import (
     CHANGES,
     ENTRY_RUNS,
@@ -48,6 +37,16 @@ from index.kernels.betree_pool import (
     link_child,
     remove_partition,
     resize_leaf,
+)
+from index.kernels.betree_work import (
+    JUDGED,
+    JUDGED_ATTRIBUTE,
+    PARTITION_ROWS_MIN,
+    PENDING,
+    REMOVED,
+    ROW_STAMP,
+    Work,
+    row_interval,
 )
 from index.kernels.probe import Compiled
 from index.program import POLARITY_BITS

@@ -18,7 +18,6 @@ from index.algorithms.scan import Scan
 from index.betree_tree import bytes_of, check_tree, directory_of, rows_of, walk_tree
 from index.columns import EventBatch
 from index.events import encode
-from index.kernels.betree_change import row_interval
 from index.kernels.betree_keys import (
     KEY_FIRST,
     KEY_LAST,
@@ -30,6 +29,7 @@ from index.kernels.betree_keys import (
     short_key,
 )
 from index.kernels.betree_pool import EVENTS, LEAF_MAX, RECYCLED, capacity_of, class_of
+from index.kernels.betree_work import row_interval
 from index.kernels.probe import VERDICT_BITS, Compiled
 from index.language import parse_text
 from index.model import Filter, Subscription
