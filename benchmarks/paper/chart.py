@@ -10,7 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
-SIZE_INCHES = 7.0, 4.6
+SIZE_INCHES = 7.6, 4.8
 DOTS_PER_INCH = 110
 DECADE = 10.0
 MARKERS = "os^vDPX*<>h"
@@ -56,7 +56,8 @@ def draw_bars(path: Path, title: str, label: str, values: Mapping[str, float]) -
     figure, plot = pyplot.subplots(figsize=SIZE_INCHES, layout="constrained")
     ordered = sorted(values.items(), key=lambda pair: -pair[1])
     bars = plot.barh([name for name, _ in ordered], [value for _, value in ordered])
-    plot.bar_label(bars, fmt="%.3g", fontsize=8, padding=3)
+    plot.bar_label(bars, fmt=three_digits, fontsize=8, padding=3)
+    plot.margins(x=0.15)  # for the labels
     if spans_a_decade(list(values.values())):
         plot.set_xscale("log")
     plot.set_title(title, fontsize=10)
@@ -64,6 +65,12 @@ def draw_bars(path: Path, title: str, label: str, values: Mapping[str, float]) -
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Software": ""})
     pyplot.close(figure)
+
+
+def three_digits(value: float) -> str:
+    """As people write numbers: without an exponent."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 1_000 else f"{rounded:g}"
 
 
 def spans_a_decade(values: Sequence[float]) -> bool:

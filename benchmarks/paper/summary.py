@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.paper.chart import draw_bars
+from benchmarks.paper.chart import draw_bars, three_digits
 from benchmarks.paper.measure import Figures, Progress, churn, measure
 from benchmarks.workloads import Workload, begen, fixed_attributes, sparse_table
 from benchmarks.workloads.begen import ADS, BEGen
@@ -35,7 +35,6 @@ WORKLOADS: Mapping[str, Callable[[int], Workload]] = {
 COLUMNS = ("us_per_event", "bytes_per_subscription", "build_s", "candidates_per_event")
 RATES = ("insert_per_s", "delete_per_s")
 HEADINGS = ("µs/event", "bytes/subscription", "build s", "candidates/event", "insert/s", "delete/s")
-DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +93,7 @@ def _write_tables(lines: list[Line], path: Path) -> None:
             "|---|" + "---:|" * len(HEADINGS),
         ]
         for line in sorted(own, key=lambda one: one.figures.us_per_event):
-            cells = [_rounded(getattr(line.figures, name)) for name in COLUMNS]
-            cells += [_rounded(getattr(line, name)) for name in RATES]
+            cells = [three_digits(getattr(line.figures, name)) for name in COLUMNS]
+            cells += [three_digits(getattr(line, name)) for name in RATES]
             text.append(f"| `{line.method}` | {' | '.join(cells)} |")
     path.write_text("\n".join(text) + "\n")
-
-
-def _rounded(value: float) -> str:
-    """DIGITS digits, without an exponent where they are many."""
-    rounded = float(f"{value:.{DIGITS}g}")
-    return f"{rounded:,.0f}" if rounded >= 10**DIGITS else f"{rounded:g}"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.paper import measure, run, summary
+from benchmarks.paper.chart import three_digits
 from benchmarks.paper.drift import STABLE_STEPS, STEPS, Course, Drift, run_drift
 from benchmarks.paper.measure import Figures, MatchesDifferError
 from benchmarks.paper.sweep import Outcome, Sweep, run_sweep
@@ -115,8 +116,8 @@ def test_the_summary_has_a_line_for_each_method(
     ("value", "text"),
     [(0.01234, "0.0123"), (999.6, "1,000"), (1_234.5, "1,230"), (98_765, "98,800")],
 )
-def test_numbers_of_the_summary_have_three_digits(value: float, text: str) -> None:
-    assert summary._rounded(value) == text
+def test_numbers_of_charts_have_three_digits(value: float, text: str) -> None:
+    assert three_digits(value) == text
 
 
 def test_every_figure_names_methods_that_there_are() -> None:
