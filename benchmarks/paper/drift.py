@@ -60,8 +60,8 @@ class Course:
     lines: Mapping[str, Sequence[float]]
 
     def order(self) -> list[str]:
-        """The ranked labels, the one that ends fastest first."""
-        return sorted(self.drift.order, key=self._last)
+        """All labels, the one that ends fastest first."""
+        return sorted(self.lines, key=self._last)
 
     def keeps_order(self) -> bool:
         """Does none end faster than one ranked before it, and do those recover that should?"""

@@ -82,7 +82,7 @@ SWEEPS = (
         (1, 3, 5, 8),
         lambda value: sparse_table.generate_clauses(f"DNF {value:g}", CLAUSES, int(value), True),
         ("opindex-dnf", "psthash", "atree"),
-        ("opindex-dnf",),
+        (),
         "30,000 subscriptions for 1,000,000 to 20,000,000.",
     ),
     Sweep(
@@ -92,7 +92,7 @@ SWEEPS = (
         (1, 3, 5, 8),
         lambda value: sparse_table.generate_clauses(f"CNF {value:g}", CLAUSES, int(value), False),
         ("opindex-cnf", "psthash", "atree"),
-        ("opindex-cnf",),
+        (),
         "30,000 subscriptions for 1,000,000 to 20,000,000.",
     ),
     Sweep(
@@ -104,7 +104,7 @@ SWEEPS = (
             f"prefixes {value:g}", replace(CLAUSES, dimensions=10_000), value, 3
         ),
         ("opindex", "psthash"),
-        ("opindex",),
+        (),
         "30,000 subscriptions for 1,000,000.",
     ),
 )

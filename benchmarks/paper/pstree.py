@@ -139,7 +139,7 @@ SWEEPS = (
             replace(ADS, subscriptions=300_000, events=1_024, match_probability=value),
         ),
         ("psthash", "pstbloom", "betree", "opindex"),
-        ("psthash", "pstbloom", "betree", "opindex"),
+        (),
         "300,000 generated subscriptions for the paper's 3,000,000 real ones.",
     ),
 )

@@ -28,6 +28,7 @@ GROUPS: dict[str, Sequence[Figure]] = {
 SUMMARY = "summary"
 ALL = "all"
 ORDERS = "orders.csv"
+KEPT = {True: "yes", False: "no", None: "not ranked"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Verdict:
     title: str
     paper: tuple[str, ...]
     measured: tuple[str, ...]
-    kept: bool
+    kept: bool | None  # None if the paper ranks none
     scaled: str
 
 
@@ -70,10 +71,15 @@ def _draw(figure: Figure, folder: Path, progress: Progress) -> Verdict:
         measured, kept = course.order(), course.keeps_order()
     else:
         figures = run_table(figure, folder, progress)
-        measured = sorted(figure.order, key=lambda method: figures[method].us_per_event)
+        measured = sorted(figures, key=lambda method: figures[method].us_per_event)
         kept = keeps_order(figure, figures)
     return Verdict(
-        figure.name, figure.title, tuple(figure.order), tuple(measured), kept, figure.scaled
+        figure.name,
+        figure.title,
+        tuple(figure.order),
+        tuple(measured),
+        kept if figure.order else None,
+        figure.scaled,
     )
 
 
@@ -88,7 +94,7 @@ def _record(verdict: Verdict, path: Path) -> None:
         verdict.title,
         " < ".join(verdict.paper),
         " < ".join(verdict.measured),
-        "yes" if verdict.kept else "no",
+        KEPT[verdict.kept],
         verdict.scaled,
     ]
     with path.open("w", newline="") as file:

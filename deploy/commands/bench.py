@@ -86,8 +86,9 @@ def _bench_paper(arguments: argparse.Namespace) -> int:
         print(json.dumps([asdict(one) for one in verdicts], indent=2))
         return 0
     for one in verdicts:
-        kept = "as in the paper" if one.kept else f"the paper has {' < '.join(one.paper)}"
-        print(f"{one.title}\n    {' < '.join(one.measured)}: {kept}")
+        kept = {None: "not ranked by a paper", True: "as in the paper"}
+        paper = f"the paper has {' < '.join(one.paper)}"
+        print(f"{one.title}\n    {' < '.join(one.measured)}: {kept.get(one.kept, paper)}")
     return 0
 
 

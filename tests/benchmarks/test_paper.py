@@ -184,3 +184,14 @@ def test_a_verdict_takes_the_place_of_the_earlier_one(
         lines = list(csv.DictReader(file))
     assert [line["figure"] for line in lines] == ["other", "small"]
     assert lines[0]["measured"] == " < ".join(verdict.measured)
+
+
+def test_a_figure_beyond_the_papers_has_no_order_to_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "GROUPS", {"one": (replace(SWEEP, order=()),)})
+    (verdict,) = run.run(["one"], tmp_path, quiet)
+    assert verdict.kept is None
+    assert sorted(verdict.measured) == sorted(METHODS)
+    with (tmp_path / "orders.csv").open(newline="") as file:
+        assert [line["as in the paper"] for line in csv.DictReader(file)] == ["not ranked"]
