@@ -55,7 +55,8 @@ def timed(name: str, step: Callable[[], int]) -> tuple[int, float]:
 def coverage() -> int:
     """Run the tests of index/ with kernels interpreted; 1 if too few of its lines ran."""
     interpreted = {"NUMBA_DISABLE_JIT": "1", "HYPOTHESIS_PROFILE": "interpreted"}
-    pytest = ["pytest", "-q", "-n", "auto", "--dist", "loadgroup", "-m", "not connected"]
+    chosen = "not connected and not large"
+    pytest = ["pytest", "-q", "-n", "auto", "--dist", "loadgroup", "-m", chosen]
     runs = [
         ["erase"],
         ["run", "--rcfile=pyproject.toml", "-p", "-m", *pytest, "tests/index", "tests/contract"],

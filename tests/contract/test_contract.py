@@ -318,12 +318,19 @@ def check_it_declares_its_operators(algorithm: Algorithm) -> None:
     assert (algorithm.companion is None) == (own == set(Operator))
 
 
-CHECKS: list[Check] = [
-    check for name, check in list(globals().items()) if name.startswith("check_")
+LARGE: set[Check] = {
+    check_a_large_fan_out,
+    check_many_events_in_one_batch,
+    check_memory_returns_after_churn,
+}
+CHECKS = [
+    pytest.param(check, id=name, marks=[pytest.mark.large] if check in LARGE else [])
+    for name, check in list(globals().items())
+    if name.startswith("check_")
 ]
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_contract(name: str, check: Check) -> None:
     check(ALGORITHMS[name])

@@ -202,6 +202,7 @@ def test_a_deep_tree_finds_what_scan_finds(seed: int) -> None:
     assert built.stats()["candidate_count"] < 1_200 * 40 / 2
 
 
+@pytest.mark.large
 def test_bytes_return_after_churn() -> None:
     """Ten times the population comes and goes, one row and several at a time."""
     nodes, random = conjunctions(4_000, 5), Random(3)

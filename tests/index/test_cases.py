@@ -36,11 +36,13 @@ def failures_of(path: Path, target: CaseTarget) -> list[str]:
     return [str(failure) for failure in run_cases(load_cases(path), target)]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(("algorithm", "way"), TARGETS)
 def test_semantics(algorithm: Any, way: str) -> None:
     assert failures_of(GOLDEN / "semantics.jsonl", IndexTarget(algorithm, way)) == []
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(("algorithm", "way"), TARGETS)
 def test_reference_cases(algorithm: Any, way: str, shared: Path) -> None:
     assert failures_of(shared / "cases" / "matching.jsonl", IndexTarget(algorithm, way)) == []

@@ -169,6 +169,7 @@ def test_events_drift_and_tables_follow() -> None:
     assert candidates[-1] == 0
 
 
+@pytest.mark.large
 def test_bytes_return_after_churn() -> None:
     random = Random(3)
     world = Rows(*of_schema(random, "ab", 700), *of_schema(random, "cde", 700))
