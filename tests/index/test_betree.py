@@ -202,6 +202,19 @@ def test_a_deep_tree_finds_what_scan_finds(seed: int) -> None:
     assert built.stats()["candidate_count"] < 1_200 * 40 / 2
 
 
+def test_a_large_directory_is_searched_for_the_attributes_of_an_event() -> None:
+    nodes = [parse_text(f"a{at} = {value}") for at in range(60) for value in range(4)]
+    world = World(nodes)
+    tree = world.build(world.every)
+    assert len(directory_of(tree._columns, 0)) > 50
+    events = [{"a7": 3, "a59": 0, "a0": 1, "b": 1}, {"a60": 0}, {f"a{at}": 2 for at in range(60)}]
+    assert found(world, tree, world.batch(events)) == [
+        [1, 31, 236],
+        [],
+        [4 * at + 2 for at in range(60)],
+    ]
+
+
 @pytest.mark.large
 def test_bytes_return_after_churn() -> None:
     """Ten times the population comes and goes, one row and several at a time."""
