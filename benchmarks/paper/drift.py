@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.paper.chart import draw_lines
 from benchmarks.paper.measure import NOW, MatchesDifferError, Progress
-from benchmarks.paper.sweep import ALIKE
+from benchmarks.paper.sweep import ALIKE, in_order
 from benchmarks.workloads import Workload
 from index.events import Events, decode_payloads
 from index.in_place import InPlace
@@ -65,10 +65,10 @@ class Course:
 
     def keeps_order(self) -> bool:
         """Does none end faster than one ranked before it, and do those recover that should?"""
-        last = [self._last(label) for label in self.drift.order]
-        return all(
-            first <= ALIKE * second for at, first in enumerate(last) for second in last[at + 1 :]
-        ) and all(self._last(label) <= ALIKE * self._first(label) for label in self.drift.recovers)
+        recovers = (
+            self._last(label) <= ALIKE * self._first(label) for label in self.drift.recovers
+        )
+        return in_order([self._last(label) for label in self.drift.order]) and all(recovers)
 
     def _first(self, label: str) -> float:
         return statistics.mean(self.lines[label][:STABLE_STEPS])

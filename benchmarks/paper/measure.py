@@ -37,6 +37,15 @@ NOW = Instant(0, 0)
 
 Progress = Callable[[str], None]
 
+COLUMNS = (
+    "us_per_event",
+    "bytes_per_subscription",
+    "build_s",
+    "candidates_per_event",
+    "matches_per_event",
+)
+"""What CSV files tell of a method; see `Figures`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -52,6 +61,10 @@ class Figures:
     def candidates_per_event(self) -> float:
         """Subscriptions that the method had to look at."""
         return self.counted["candidate_count"]
+
+    def cells(self, columns: Sequence[str]) -> list[str]:
+        """What was measured, as it stands in a CSV file."""
+        return [f"{getattr(self, name):.4g}" for name in columns]
 
 
 @dataclass(slots=True)

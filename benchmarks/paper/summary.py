@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.paper.chart import draw_bars, three_digits
-from benchmarks.paper.measure import Figures, Progress, churn, measure
+from benchmarks.paper.measure import COLUMNS, Figures, Progress, churn, measure
 from benchmarks.workloads import Workload, begen, fixed_attributes, sparse_table
 from benchmarks.workloads.begen import ADS, BEGen
 from benchmarks.workloads.fixed_attributes import W0
@@ -32,7 +32,7 @@ WORKLOADS: Mapping[str, Callable[[int], Workload]] = {
     ),
 }
 
-COLUMNS = ("us_per_event", "bytes_per_subscription", "build_s", "candidates_per_event")
+MEASURED = COLUMNS[:4]  # matches are the same for all methods
 RATES = ("insert_per_s", "delete_per_s")
 HEADINGS = ("µs/event", "bytes/subscription", "build s", "candidates/event", "insert/s", "delete/s")
 
@@ -70,9 +70,9 @@ def _write_csv(lines: list[Line], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["workload", "method", *COLUMNS, *RATES])
+        writer.writerow(["workload", "method", *MEASURED, *RATES])
         for line in lines:
-            measured = [f"{getattr(line.figures, name):.4g}" for name in COLUMNS]
+            measured = line.figures.cells(MEASURED)
             rates = [f"{getattr(line, name):.0f}" for name in RATES]
             writer.writerow([line.workload, line.method, *measured, *rates])
 
@@ -93,7 +93,7 @@ def _write_tables(lines: list[Line], path: Path) -> None:
             "|---|" + "---:|" * len(HEADINGS),
         ]
         for line in sorted(own, key=lambda one: one.figures.us_per_event):
-            cells = [three_digits(getattr(line.figures, name)) for name in COLUMNS]
+            cells = [three_digits(getattr(line.figures, name)) for name in MEASURED]
             cells += [three_digits(getattr(line, name)) for name in RATES]
             text.append(f"| `{line.method}` | {' | '.join(cells)} |")
     path.write_text("\n".join(text) + "\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import geometric_mean
 
 from benchmarks.paper.chart import draw_lines
-from benchmarks.paper.measure import Figures, Progress, measure
+from benchmarks.paper.measure import COLUMNS, Figures, Progress, measure
 from benchmarks.workloads import Workload
 
 FIGURES = {
@@ -88,10 +88,14 @@ class Outcome:
 
     def keeps_order(self) -> bool:
         """Is no method faster, by more than what is alike, than one that the paper ranks before?"""
-        means = [self.mean(method) for method in self.sweep.order]
-        return all(
-            first <= ALIKE * second for at, first in enumerate(means) for second in means[at + 1 :]
-        )
+        return in_order([self.mean(method) for method in self.sweep.order])
+
+
+def in_order(values: Sequence[float]) -> bool:
+    """Is none less, by more than what is alike, than one before it?"""
+    return all(
+        first <= ALIKE * second for at, first in enumerate(values) for second in values[at + 1 :]
+    )
 
 
 def run_sweep(sweep: Sweep, folder: Path, progress: Progress) -> Outcome:
@@ -109,14 +113,12 @@ def write_csv(outcome: Outcome, path: Path) -> None:
     """One line a point and method."""
     sweep = outcome.sweep
     path.parent.mkdir(parents=True, exist_ok=True)
-    columns = ["us_per_event", "bytes_per_subscription", "build_s", "candidates_per_event"]
-    columns.append("matches_per_event")
-    extra = [sweep.figure] if sweep.figure not in columns else []
+    extra = [sweep.figure] if sweep.figure not in COLUMNS else []
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([sweep.parameter, "method", *columns, *extra])
+        writer.writerow([sweep.parameter, "method", *COLUMNS, *extra])
         for at, methods in outcome.points.items():
             for method, figures in methods.items():
-                measured = [f"{getattr(figures, name):.4g}" for name in columns]
+                measured = figures.cells(COLUMNS)
                 measured += [f"{outcome.value(at, method, one):.6g}" for one in extra]
                 writer.writerow([f"{at:g}", method, *measured])

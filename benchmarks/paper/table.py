@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.paper.chart import draw_bars
-from benchmarks.paper.measure import Figures, Progress, measure
-from benchmarks.paper.sweep import ALIKE
+from benchmarks.paper.measure import COLUMNS, Figures, Progress, measure
+from benchmarks.paper.sweep import in_order
 from benchmarks.workloads import Workload
 from index.updatable import Updatable
 
@@ -35,14 +35,11 @@ def run_table(table: PaperTable, folder: Path, progress: Progress) -> dict[str, 
     figures = measure(table.workload(), table.methods, progress, table.variants)
     path = folder / f"{table.name}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
-    columns = ["us_per_event", "bytes_per_subscription", "build_s", "candidates_per_event"]
-    columns.append("matches_per_event")
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["method", *columns, "published_us_per_event"])
+        writer.writerow(["method", *COLUMNS, "published_us_per_event"])
         for method, one in figures.items():
-            measured = [f"{getattr(one, name):.4g}" for name in columns]
-            writer.writerow([method, *measured, table.published.get(method, "")])
+            writer.writerow([method, *one.cells(COLUMNS), table.published.get(method, "")])
     times = {method: one.us_per_event for method, one in figures.items()}
     draw_bars(folder / f"{table.name}.png", table.title, "µs per event", times)
     return figures
@@ -50,7 +47,4 @@ def run_table(table: PaperTable, folder: Path, progress: Progress) -> dict[str, 
 
 def keeps_order(table: PaperTable, figures: Mapping[str, Figures]) -> bool:
     """Is no method faster, by more than what is alike, than one that the paper ranks before?"""
-    times = [figures[method].us_per_event for method in table.order]
-    return all(
-        first <= ALIKE * second for at, first in enumerate(times) for second in times[at + 1 :]
-    )
+    return in_order([figures[method].us_per_event for method in table.order])
