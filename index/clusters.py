@@ -22,10 +22,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from index.access import Shares, leaf_shares
 from index.kernels import inlined
 from index.kernels.clusters import Lines, visit_cluster
 from index.kernels.event_parts import CANDIDATES
-from index.kernels.probe import Hits
+from index.kernels.probe import Compiled, Hits
+from index.predicate_phase import leaves_of_rows
 from index.predicates import PredicateColumns, PredicateKind
 from index.program import POLARITY_BITS
 from index.threshold import Polarity
@@ -64,6 +66,16 @@ def leaves_by_share(
     owners = keys >> 32
     start = np.searchsorted(owners, np.arange(row_count + 1))
     return RowLeaves(start, by_rank[keys & 0xFFFFFFFF], owners)
+
+
+def ranked_leaves(
+    compiled: Compiled, rows: NDArray[np.int32], attribute_count: int, shares: Shares
+) -> tuple[NDArray[np.int32], NDArray[np.float64], RowLeaves]:
+    """The distinct leaves of rows, ascending, their shares, and those of each row by share."""
+    owner, code = leaves_of_rows(compiled.programs, rows)
+    leaves, place = np.unique(code, return_inverse=True)
+    share = leaf_shares(compiled.predicates, leaves, attribute_count, shares)
+    return leaves, share, leaves_by_share(owner, place, share, rows.size)
 
 
 def are_equalities(predicates: PredicateColumns, leaves: NDArray[np.int32]) -> NDArray[np.bool_]:

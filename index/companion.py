@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from index.access import Shares
 from index.columns import EventBatch
 from index.kernels.probe import Compiled, Hits
-from index.segment import Segment
+from index.segment import Segment, under_prefix, with_prefix
 from index.vocabulary import Vocabulary
 
 
@@ -61,30 +61,18 @@ class Accompanied(Segment):
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of both under a prefix each."""
-        parts = {"own": self.own, "companion": self.companion}
         return {
             "own_rows": self._own_rows,
-            **{
-                f"{part}.{name}": array
-                for part, segment in parts.items()
-                for name, array in segment.to_arrays().items()
-            },
+            **with_prefix("own.", self.own.to_arrays()),
+            **with_prefix("companion.", self.companion.to_arrays()),
         }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The parts that `to_arrays` wrote."""
-        own, companion = (
-            {
-                name.removeprefix(prefix): array
-                for name, array in arrays.items()
-                if name.startswith(prefix)
-            }
-            for prefix in ("own.", "companion.")
-        )
         return cls(
-            cls.own_type.from_arrays(own),
-            cls.companion_type.from_arrays(companion),
+            cls.own_type.from_arrays(under_prefix("own.", arrays)),
+            cls.companion_type.from_arrays(under_prefix("companion.", arrays)),
             arrays["own_rows"],
         )
 

@@ -222,12 +222,6 @@ def _longer(array: NDArray[Any], length: int, fill: int = 0) -> NDArray[Any]:
     return longer
 
 
-def columns_bytes(columns: GrowingColumns) -> int:
-    """Bytes of all arrays, room for growth included."""
-    arrays = [part for part in columns if not isinstance(part, tuple)]
-    return sum(array.nbytes for array in (*arrays, *columns.tables))
-
-
 def places_of(columns: GrowingColumns, rows: NDArray[np.int32]) -> NDArray[np.int64]:
     """The places of rows that are filed."""
     return np.searchsorted(columns.place[: columns.counter[PLACES], ROW], rows)

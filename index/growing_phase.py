@@ -38,7 +38,7 @@ from index.predicate_phase import (
     satisfied,
 )
 from index.predicates import PredicateColumns
-from index.segment import collect_hits
+from index.segment import collect_hits, under_prefix, with_prefix
 
 RATIO = 8
 LOOSE_MAX = 64
@@ -130,7 +130,7 @@ class GrowingPhase:
         )
         for at, part in enumerate(self._parts):
             stored = {**phase_to_arrays(part.phase), "number": part.number}
-            arrays.update({f"part{at}.{name}": array for name, array in stored.items()})
+            arrays |= with_prefix(f"part{at}.", stored)
         return arrays
 
     @classmethod
@@ -138,12 +138,7 @@ class GrowingPhase:
         """The phase that `to_arrays` wrote."""
         parts: list[PhasePart] = []
         while f"part{len(parts)}.number" in arrays:
-            prefix = f"part{len(parts)}."
-            own = {
-                name.removeprefix(prefix): array
-                for name, array in arrays.items()
-                if name.startswith(prefix)
-            }
+            own = under_prefix(f"part{len(parts)}.", arrays)
             parts.append(PhasePart(phase_from_arrays(own), own["number"]))
         return cls(parts, arrays["loose_code"], arrays["loose_number"])
 

@@ -62,6 +62,20 @@ class Segment(ABC):
         """Where a row is kept, in words."""
 
 
+def with_prefix(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays of a part, named so that others can stand beside them."""
+    return {f"{prefix}{name}": array for name, array in arrays.items()}
+
+
+def under_prefix(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays of the part that `with_prefix` named."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
 def collect_hits(step: Step, event_count: int, room: int) -> Hits:
     """The hits of all events, in an array that grows when an event's may not fit.
 

@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ from index.model import Filter, Instant, Subscription
 from index.recent_rows import RecentRows
 from index.row_joining import joined
 from index.row_store import RowStore
-from index.segment import Segment
+from index.segment import Segment, under_prefix, with_prefix
 from index.snapshot import SnapshotError, open_snapshot, write_snapshot
 from index.vocabulary import Vocabulary
 
@@ -140,9 +140,9 @@ class Updatable(MatchIndex):
             problem = f"it was written by {meta['algorithm']}, not by {cls.name}"
             raise SnapshotError(Path(path), "meta", problem)
         index = cls()
-        index.vocabulary = Vocabulary.from_arrays(_part(arrays, "vocabulary"))
-        base = RowStore(index.vocabulary, _part(arrays, "rows"))
-        segment = cls.segment_type.from_arrays(_part(arrays, "segment"))
+        index.vocabulary = Vocabulary.from_arrays(under_prefix("vocabulary/", arrays))
+        base = RowStore(index.vocabulary, under_prefix("rows/", arrays))
+        segment = cls.segment_type.from_arrays(under_prefix("segment/", arrays))
         index._begin(base, segment, meta["version"])
         index.meta = meta["meta"]
         return index
@@ -155,9 +155,9 @@ class Updatable(MatchIndex):
             if state.recent_count or base.dead_count:
                 base, segment = self._merged(state, state.version)
             arrays = {
-                **_named("vocabulary", self.vocabulary.to_arrays()),
-                **_named("rows", base.to_arrays()),
-                **_named("segment", segment.to_arrays()),
+                **with_prefix("vocabulary/", self.vocabulary.to_arrays()),
+                **with_prefix("rows/", base.to_arrays()),
+                **with_prefix("segment/", segment.to_arrays()),
             }
         header = {"algorithm": self.name, "version": state.version, "meta": dict(meta or {})}
         return write_snapshot(path, header, arrays)
@@ -422,16 +422,3 @@ def _without_refused(events: Events, codes: NDArray[np.int64]) -> NDArray[np.int
         except EventError:
             kept[start:stop] = False
     return codes if kept.all() else codes[kept]
-
-
-def _named(part: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {f"{part}/{name}": array for name, array in arrays.items()}
-
-
-def _part(arrays: Mapping[str, NDArray[Any]], part: str) -> dict[str, NDArray[Any]]:
-    prefix = f"{part}/"
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }

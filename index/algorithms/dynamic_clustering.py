@@ -45,7 +45,6 @@ from index.frozen import writable
 from index.growing_clusters import (
     check_columns,
     cluster_of,
-    columns_bytes,
     is_wasteful,
     leaves_max,
     new_columns,
@@ -88,7 +87,7 @@ from index.kernels.growing_visit import Visit, visit_events
 from index.kernels.probe import Compiled, Hits
 from index.predicate_phase import leaves_of_rows
 from index.program import POLARITY_BITS
-from index.segment import collect_hits
+from index.segment import collect_hits, under_prefix, with_prefix
 from index.table_benefits import (
     excessive_places,
     places_in_tables,
@@ -204,18 +203,13 @@ class DynamicClusters(ConjunctionSegment[GrowingColumns], GrowingSegment):
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The columns, and the phase under a prefix."""
-        phase = {f"phase.{name}": array for name, array in self._phase.to_arrays().items()}
-        return {**super().to_arrays(), **phase}
+        return {**super().to_arrays(), **with_prefix("phase.", self._phase.to_arrays())}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """What `to_arrays` wrote."""
-        phase = {
-            name.removeprefix("phase."): array
-            for name, array in arrays.items()
-            if name.startswith("phase.")
-        }
-        return cls(cls.columns_from_arrays(arrays), GrowingPhase.from_arrays(phase))
+        phase = GrowingPhase.from_arrays(under_prefix("phase.", arrays))
+        return cls(cls.columns_from_arrays(arrays), phase)
 
     def stats(self) -> dict[str, int]:
         """Sizes, and what was counted: a candidate is a row of a visited cluster."""
@@ -233,7 +227,7 @@ class DynamicClusters(ConjunctionSegment[GrowingColumns], GrowingSegment):
             "deleted_table_count": self._deleted_count,
             "moved_row_count": int(counter[MOVED]),
             "cluster_count": int(np.count_nonzero(self._clusters()[:, OWNER] >= 0)),
-            "cluster_bytes": columns_bytes(columns),
+            "cluster_bytes": sum(array.nbytes for array in super().to_arrays().values()),
             "phase_bytes": self._phase.nbytes,
             "no_access_count": int(rows[NO_ACCESS]),
             **super().stats(),

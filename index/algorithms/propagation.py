@@ -29,15 +29,15 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from index.access import Shares, leaf_shares
+from index.access import Shares
 from index.algorithms.psthash import PSTHash
 from index.clusters import (
     ClusterColumns,
     are_equalities,
     build_clusters,
     check_clusters,
-    leaves_by_share,
     list_and_size_of,
+    ranked_leaves,
     visit_list,
 )
 from index.columns import EventBatch
@@ -51,7 +51,6 @@ from index.kernels.verify import enter_event, leave_event
 from index.predicate_phase import (
     PhaseColumns,
     build_phase,
-    leaves_of_rows,
     phase_memory,
     satisfied,
 )
@@ -79,10 +78,7 @@ class Clusters(ConjunctionSegment[PropagationColumns]):
         cls, compiled: Compiled, rows: NDArray[np.int32], attribute_count: int, shares: Shares
     ) -> Self:
         """Choose access predicates, and sort the rows by them and by size."""
-        place, code = leaves_of_rows(compiled.programs, rows)
-        leaves, leaf_place = np.unique(code, return_inverse=True)
-        share = leaf_shares(compiled.predicates, leaves, attribute_count, shares)
-        asked = leaves_by_share(place, leaf_place, share, rows.size)
+        leaves, _, asked = ranked_leaves(compiled, rows, attribute_count, shares)
         usable = np.flatnonzero(are_equalities(compiled.predicates, leaves)[asked.leaf])
         owners, rarest = np.unique(asked.owner[usable], return_index=True)
         access = np.full(rows.size, leaves.size, np.int64)

@@ -33,15 +33,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from index.access import Shares, leaf_shares
+from index.access import Shares
 from index.algorithms.psthash import PSTHash
 from index.clusters import (
     ClusterColumns,
     are_equalities,
     build_clusters,
     check_clusters,
-    leaves_by_share,
     list_and_size_of,
+    ranked_leaves,
     visit_list,
 )
 from index.columns import EventBatch
@@ -75,7 +75,6 @@ from index.kernels.verify import enter_event, leave_event
 from index.predicate_phase import (
     PhaseColumns,
     build_phase,
-    leaves_of_rows,
     phase_memory,
     satisfied,
 )
@@ -116,10 +115,7 @@ class StaticClusters(ConjunctionSegment[StaticColumns]):
         cls, compiled: Compiled, rows: NDArray[np.int32], attribute_count: int, shares: Shares
     ) -> Self:
         """Choose tables, then access predicates, and sort the rows by these and by size."""
-        place, code = leaves_of_rows(compiled.programs, rows)
-        leaves, leaf_place = np.unique(code, return_inverse=True)
-        share = leaf_shares(compiled.predicates, leaves, attribute_count, shares)
-        asked = leaves_by_share(place, leaf_place, share, rows.size)
+        leaves, share, asked = ranked_leaves(compiled, rows, attribute_count, shares)
         usable = are_equalities(compiled.predicates, leaves)
         attribute = compiled.predicates.record["attribute"][leaves >> POLARITY_BITS]
         equalities = equalities_of(asked, usable, attribute.astype(np.int64))
