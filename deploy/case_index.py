@@ -61,7 +61,7 @@ class IndexTarget:
         return [outcomes[position] for position in range(len(publications))]
 
     def _match(self, key: int, payloads: list[bytes]) -> list[Outcome]:
-        index = self._indexes.setdefault(key, self._algorithm.build([]))
+        index = self._index(key)
         if isinstance(index, Updatable) and self._way in UPDATABLE_WAYS:
             index = self._indexes[key] = self._renewed(index)
         now = Instant(*divmod(time.time_ns(), 1_000_000_000))
@@ -86,7 +86,7 @@ class IndexTarget:
             return type(index).open(path)
 
     def _write(self, write: Write) -> str:
-        index = self._indexes.setdefault(self._key(write.case), self._algorithm.build([]))
+        index = self._index(self._key(write.case))
         if write.form is None:
             return ACCEPTED if index.remove(write.id) else "not found"
         try:
@@ -95,6 +95,12 @@ class IndexTarget:
             return REFUSED
         index.add(Subscription(write.id, twin_of(write.form) if self._way == "as twin" else node))
         return ACCEPTED
+
+    def _index(self, key: int) -> MatchIndex:
+        """The index of a key, made where there is none yet."""
+        if key not in self._indexes:
+            self._indexes[key] = self._algorithm.build([])
+        return self._indexes[key]
 
     def _key(self, case: Case) -> int:
         return case.number if self._way in ("as given", "as twin") else 0
