@@ -98,11 +98,9 @@ class Updatable(MatchIndex):
         self._filters: dict[int, Filter] = {}
         self._settled_count = 0
         self._evaluated_count = 0
-        base = RowStore(self.vocabulary)
         self.meta: dict[str, object] = {}
         """What `save` was given to keep beside the index, after `open`."""
-        self._state: State
-        self._begin(base, self._build_base(base), 0)
+        self._state: State  # `_begin` makes the first, and whoever makes an index calls it
 
     @classmethod
     def build(
