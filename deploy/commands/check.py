@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from deploy.commands.test import PARTS, run_parts
+from deploy.commands.test import PARTS, SPREAD, run_parts
 from deploy.environment import REPOSITORY, child_environment
 
 COVERED_PERCENT_MIN = 95
@@ -56,7 +56,7 @@ def coverage() -> int:
     """Run the tests of index/ with kernels interpreted; 1 if too few of its lines ran."""
     interpreted = {"NUMBA_DISABLE_JIT": "1", "HYPOTHESIS_PROFILE": "interpreted"}
     chosen = "not connected and not large"
-    pytest = ["pytest", "-q", "-n", "auto", "--dist", "loadgroup", "-m", chosen]
+    pytest = ["pytest", "-q", *SPREAD, "-m", chosen]
     runs = [
         ["erase"],
         ["run", "--rcfile=pyproject.toml", "-p", "-m", *pytest, "tests/index", "tests/contract"],

@@ -19,9 +19,10 @@ from deploy.environment import REPOSITORY, child_environment, find_java
 help = "run the tests, those without services and those with a real broker, store and Spark"
 passes_rest_on = True
 
+SPREAD = ["-n", "auto", "--dist", "loadgroup", "--no-loadscope-reorder"]
+"""A worker a core; tests/conftest.py forms the groups that one of them runs, and orders them."""
 PARTS = {
-    # A worker a core; what tests/conftest.py puts into one group is run by one of them.
-    "unit": ["-m", "not connected", "-n", "auto", "--dist", "loadgroup"],
+    "unit": ["-m", "not connected", *SPREAD],
     # One after the other: each of these fills the machine with its own services.
     "connected": ["-m", "connected"],
 }
