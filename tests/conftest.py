@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -50,19 +52,16 @@ def shared() -> Path:
     return folder
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in a hook of this name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker run all tests that need the same kernels, so that these are compiled once.
+    """Put tests in an order in which several workers seldom compile the same kernel at once.
 
     Tests of any algorithm need the kernels of the default one, too, so two workers must not begin
     with such. The first has those kernels compiled, and meanwhile others run what compiles hardly
     anything; in the same order, tests with services find the kernels compiled. Large groups are
     next and small ones last, for workers to end at the same time.
     """
-    groups = {item: group_of(item) for item in items}
+    groups = {item: group_of(item.nodeid) for item in items}
     sizes = Counter(groups.values())
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
     first = group_of_algorithm(DEFAULT)
 
     def order(item: pytest.Item) -> tuple[bool, bool, int, str]:
@@ -73,17 +72,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=order)
 
 
-def group_of(item: pytest.Item) -> str:
-    """The group of the algorithm that a test is for, else its module."""
-    callspec = getattr(item, "callspec", None)
-    for value in callspec.params.values() if callspec else ():
-        name = getattr(value, "name", value)
-        if isinstance(name, str) and name in ALGORITHMS:
-            return group_of_algorithm(name)
-    module = item.path.stem.removeprefix("test_").replace("_", "-")
-    if module in ALGORITHMS:
-        return group_of_algorithm(module)
-    return f"{item.path.parent.name}-{module}"
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let one worker run a whole group, so that its kernels are compiled once.
+
+    The groups that pytest-xdist itself would form of marks are lost with pytest 9.2: it writes them
+    to an attribute that is no longer read.
+    """
+    if config.getoption("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    scheduling = LoadScopeScheduling(config, log)
+    scheduling._split_scope = group_of
+    return scheduling
+
+
+def group_of(nodeid: str) -> str:
+    """The group of the algorithm that a test's parameters or module begin with, else its module."""
+    module, _, test = nodeid.partition("::")
+    title = Path(module).stem.removeprefix("test_").replace("_", "-")
+    for text in (test.partition("[")[2], title):
+        named = [name for name in ALGORITHMS if re.match(rf"{name}(?![a-z0-9])", text)]
+        if named:
+            return group_of_algorithm(max(named, key=len))
+    return module
 
 
 def group_of_algorithm(name: str) -> str:

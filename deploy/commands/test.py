@@ -19,7 +19,7 @@ from deploy.environment import REPOSITORY, child_environment, find_java
 help = "run the tests, those without services and those with a real broker, store and Spark"
 passes_rest_on = True
 
-SPREAD = ["-n", "auto", "--dist", "loadgroup", "--no-loadscope-reorder"]
+SPREAD = ["-n", "auto", "--dist", "loadscope", "--no-loadscope-reorder"]
 """A worker a core; tests/conftest.py forms the groups that one of them runs, and orders them."""
 PARTS = {
     "unit": ["-m", "not connected", *SPREAD],
