@@ -9,7 +9,8 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
@@ -176,13 +177,12 @@ def test_sigterm_ends_the_query_in_order(
 ) -> None:
     wait_live(store, store.write([Put(subscription("t", equals("t", 1)))]).epoch)
     with reading(stack.env["HERALD_KAFKA_BOOTSTRAP"], "notifications") as out:
-        stopping = publish_steadily(publisher, b'{"t":1}')
-        time.sleep(2)
-        process = stack._running["driver"]
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) == 0
-        stack.restart("driver")
-        stopping()
+        with publishing(publisher, b'{"t":1}'):
+            time.sleep(2)
+            process = stack._running["driver"]
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=20) == 0
+            stack.restart("driver")
         assert out.read_until(lambda seen: len(seen) >= len(publisher.places), SOON_S)
         out.read_for(2)
     assert Counter(message.place for message in out.messages) == Counter(publisher.places)
@@ -208,10 +208,9 @@ def test_a_lost_checkpoint_begins_at_the_committed_offsets(
     assert Counter(message.place for message in out.messages) == Counter(publisher.places)
 
 
-def publish_steadily(
-    publisher: Publisher, value: bytes, per_second: int = 300
-) -> Callable[[], None]:
-    """Publish in a thread; call what is returned to end it."""
+@contextmanager
+def publishing(publisher: Publisher, value: bytes, per_second: int = 300) -> Iterator[None]:
+    """Publish steadily in a thread, which ends also when the test fails."""
     ended = Event()
 
     def run() -> None:
@@ -221,13 +220,12 @@ def publish_steadily(
 
     thread = Thread(target=run)
     thread.start()
-
-    def end() -> None:
+    try:
+        yield
+    finally:
         ended.set()
         thread.join()
         publisher.flush()
-
-    return end
 
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
@@ -255,12 +253,11 @@ def test_a_driver_killed_again_and_again_loses_nothing(
         publisher = Publisher(environment["HERALD_KAFKA_BOOTSTRAP"], settings.events_topic)
         event = orjson.dumps({"k": delivery})
         with reading(environment["HERALD_KAFKA_BOOTSTRAP"], settings.notifications_topic) as out:
-            stopping = publish_steadily(publisher, event)
-            for _ in range(KILLS):
-                time.sleep(pauses.uniform(0.5, 4))
-                own.kill("driver")
-                own.restart("driver")
-            stopping()
+            with publishing(publisher, event):
+                for _ in range(KILLS):
+                    time.sleep(pauses.uniform(0.5, 4))
+                    own.kill("driver")
+                    own.restart("driver")
             done = out.read_until(lambda seen: publisher.places <= {m.place for m in seen}, SOON_S)
             out.read_for(3)
     counts = Counter(message.place for message in out.messages)
