@@ -166,10 +166,10 @@ def leaf_costs(
     cell_count = np.bincount(owner, covers.last - covers.first + 1, used.size).astype(np.int64)
     is_range = run_count > 0
     key_count[is_range] = cell_count[is_range]
-    cost[is_range] = _range_guesses(predicates, used, spaces, cell_count)[is_range]
+    cost[is_range] = range_guesses(predicates, used, spaces, cell_count)[is_range]
     presence = np.ones(attribute_count)
     presence[: shares.of_attribute.size] = np.nan_to_num(shares.of_attribute, nan=1.0)
-    return LeafCosts(position, _known_or(cost, used, shares), key_count, presence)
+    return LeafCosts(position, known_or(cost, used, shares), key_count, presence)
 
 
 def leaf_shares(
@@ -192,7 +192,7 @@ def leaf_shares(
     share[kind == PredicateKind.RANGE] = CLOSED_RANGE[0]
     share[(kind == PredicateKind.RANGE) & is_open] = OPEN_RANGE[0]
     share[(kind > PredicateKind.RANGE) & (kind <= PredicateKind.LIKE)] = CLOSED_RANGE[0]
-    share = _known_or(share, used, shares)[place]
+    share = known_or(share, used, shares)[place]
     is_false = leaves & ((1 << POLARITY_BITS) - 1) == Polarity.IS_FALSE
     return np.where(is_false, 1 - share, share)
 
@@ -224,10 +224,10 @@ def _known(used: NDArray[np.int64], shares: Shares) -> NDArray[np.float64]:
     return known
 
 
-def _known_or(
+def known_or(
     guesses: NDArray[np.float64], used: NDArray[np.int64], shares: Shares
 ) -> NDArray[np.float64]:
-    """The shares that statistics know, and guesses for the others."""
+    """The shares that statistics know, and guesses for the others of the predicates `used`."""
     known = _known(used, shares)
     return np.where(np.isnan(known), guesses, known)
 
@@ -254,12 +254,13 @@ def _value_counts(
     return np.bincount(attribute[order[is_new]], minlength=attribute_count)
 
 
-def _range_guesses(
+def range_guesses(
     predicates: PredicateColumns,
     used: NDArray[np.int64],
     spaces: SpaceColumns,
     cell_count: NDArray[np.int64],
 ) -> NDArray[np.float64]:
+    """Guessed shares of ranges that cover so many cells; any number for other predicates."""
     record = predicates.record[used]
     attribute = record["attribute"]
     is_number = record["kind"] == PredicateKind.RANGE

@@ -75,10 +75,23 @@ class ColumnSegment(Segment, Generic[Columns]):
 
 
 def part_to_arrays(name: str, part: Any) -> dict[str, NDArray[Any]]:
-    """The columns of a NamedTuple of arrays under the name of the part."""
-    return {f"{name}_{field}": column for field, column in part._asdict().items()}
+    """The columns of a NamedTuple of arrays, and of others like it, under the name of the part."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for field, column in part._asdict().items():
+        if isinstance(column, tuple):
+            arrays.update(part_to_arrays(f"{name}_{field}", column))
+        else:
+            arrays[f"{name}_{field}"] = column
+    return arrays
 
 
 def part_from_arrays(name: str, kind: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
     """The NamedTuple of that kind that `part_to_arrays` wrote."""
-    return kind(*(arrays[f"{name}_{field}"] for field in kind._fields))
+    return kind(
+        *(
+            part_from_arrays(f"{name}_{field}", hint, arrays)
+            if hasattr(hint, "_fields")
+            else arrays[f"{name}_{field}"]
+            for field, hint in get_type_hints(kind).items()
+        )
+    )

@@ -16,7 +16,7 @@ from index.access import Access
 from index.kernels.cover import SINGLE_KEYS_MAX
 from index.kernels.event_parts import KeyColumns
 from index.kernels.filing import Dimensions, count_keys, list_keys, new_parts
-from index.kernels.keys import fill_table, set_bits
+from index.kernels.keys import fill_table, first_lost_key, set_bits
 from index.kernels.probe import Compiled
 from index.kernels.signature import Signed
 from index.kernels.triples import TripleColumns, TripleDimensions, list_triples
@@ -90,6 +90,24 @@ def _file_rows(
     key_filter = new_filter(distinct.size)
     set_bits(key_filter, distinct)
     return key_filter, table, rows[:kept].copy()
+
+
+def check_buckets(
+    table: NDArray[np.uint64], key_filter: NDArray[np.uint64], bucket_row: NDArray[np.int32]
+) -> None:
+    """Assert that all keys are found, and that their buckets are all rows, ascending in each."""
+    used = table[table[:, 0] != 0]
+    assert 5 * len(used) <= 4 * len(table), "the table is more than four fifths full"
+    assert len(np.unique(used[:, 0])) == len(used), "a key has two slots"
+    assert first_lost_key(table, key_filter) < 0, "a key cannot be found"
+    filed = 0
+    for key, bounds in used.tolist():
+        start, stop = bounds >> 32, bounds & 0xFFFFFFFF
+        assert start < stop, f"key {key} has no rows"
+        bucket = bucket_row[start:stop]
+        assert np.all(np.diff(bucket) > 0), f"rows of key {key} do not ascend"
+        filed += stop - start
+    assert filed == bucket_row.size, "buckets overlap or leave gaps"
 
 
 def _united(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -7,6 +7,7 @@ from index.algorithms.betree import BETree
 from index.algorithms.counting import Counting
 from index.algorithms.dynamic_clustering import DynamicClustering
 from index.algorithms.gryphon import Gryphon
+from index.algorithms.herald import Herald
 from index.algorithms.intervals.cluster_index import ClusterIndex
 from index.algorithms.intervals.hybrid_index import HybridIndex
 from index.algorithms.intervals.interval_index import IntervalIndex
@@ -28,6 +29,7 @@ from index.algorithms.static_clustering import StaticClustering
 from index.base import MatchIndex
 
 ALGORITHMS: dict[str, type[MatchIndex]] = {
+    Herald.name: Herald,
     Scan.name: Scan,
     Sequential.name: Sequential,
     PSTHash.name: PSTHash,

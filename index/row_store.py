@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from index.answers import visible_hits
 from index.filter_json import loads_json, parse_json, to_json
 from index.growing import GrowingArray
 from index.kernels.cover import count_leaves
 from index.kernels.hashing import find_string, hash_bytes, insert_strings
-from index.kernels.probe import Compiled
+from index.kernels.probe import Compiled, Hits
 from index.kernels.rows import copy_bytes, copy_programs, opaque_rows
 from index.limits import LIMITS
 from index.model import Element, Filter, Predicate, Subscription
@@ -250,11 +251,11 @@ class RowStore:
         """The filter of a row with an opaque leaf."""
         return parse_json(loads_json(self._bytes["filter"][row]), _UNLIMITED)
 
-    def visible(self, rows: NDArray[np.int64], version: int) -> NDArray[np.bool_] | None:
-        """Which of the rows are visible at a version; None if all are."""
+    def visible(self, hits: Hits, version: int) -> Hits:
+        """The hits of rows that are visible at a version."""
         if not self.dead_count and version >= self.newest_born:
-            return None
-        return (self.born[rows] <= version) & (version < self.died[rows])
+            return hits
+        return visible_hits(hits, self.born, self.died, version)
 
     def file_ids(self) -> None:
         """Make `find` know rows that did not come by `append`."""

@@ -95,33 +95,87 @@ class _Ranges(NamedTuple):
     rank_start: NDArray[np.int64]  # [a+1] cuts of each attribute
 
 
+class Division(NamedTuple):
+    """Every cut that some predicate asks for, and which of them thinning keeps."""
+
+    spaces: SpaceColumns
+    covers: Covers
+    number_kept: NDArray[np.bool_]  # [number cuts]
+    string_kept: NDArray[np.bool_]  # [string cuts]
+
+
 def divide(
     predicates: PredicateColumns, used: NDArray[np.int64], attribute_count: int
 ) -> tuple[SpaceColumns, Covers]:
     """The spaces of the predicates numbered `used`, and what each of them covers."""
-    numbers, doubles, residuals = _number_ranges(predicates, used, attribute_count)
-    strings, texts = _string_ranges(predicates, used, attribute_count)
-    number_kept, string_kept = _thinned(numbers), _thinned(strings)
-    kept_texts = [texts[rank] for rank in string_kept]
+    numbers, strings = _all_ranges(predicates, used, attribute_count)
+    kept = _thinned(numbers.ranges), _thinned(strings.ranges)
+    return _divided(numbers, strings, kept, used.size)
+
+
+def divide_finely(
+    predicates: PredicateColumns, used: NDArray[np.int64], attribute_count: int
+) -> Division:
+    """The same with all cuts, so that a cell tells exactly which ranges its values lie in."""
+    numbers, strings = _all_ranges(predicates, used, attribute_count)
+    every = np.arange(numbers.double.size), np.arange(len(strings.text))
+    spaces, covers = _divided(numbers, strings, every, used.size)
+    number_kept, string_kept = (np.zeros(one.size, np.bool_) for one in every)
+    number_kept[_thinned(numbers.ranges)] = True
+    string_kept[_thinned(strings.ranges)] = True
+    return Division(spaces, covers, number_kept, string_kept)
+
+
+class _NumberEnds(NamedTuple):
+    """Ranges of numbers and their distinct cuts, attribute after attribute, ascending."""
+
+    ranges: _Ranges
+    double: NDArray[np.float64]
+    residual: NDArray[np.int16]
+
+
+class _StringEnds(NamedTuple):
+    """Ranges of strings and their distinct cuts."""
+
+    ranges: _Ranges
+    text: list[bytes]
+
+
+def _all_ranges(
+    predicates: PredicateColumns, used: NDArray[np.int64], attribute_count: int
+) -> tuple[_NumberEnds, _StringEnds]:
+    return (
+        _NumberEnds(*_number_ranges(predicates, used, attribute_count)),
+        _StringEnds(*_string_ranges(predicates, used, attribute_count)),
+    )
+
+
+def _divided(
+    numbers: _NumberEnds,
+    strings: _StringEnds,
+    kept: tuple[NDArray[np.int64], NDArray[np.int64]],
+    predicate_count: int,
+) -> tuple[SpaceColumns, Covers]:
+    """The spaces between the cuts whose ranks are `kept`, and what each predicate covers."""
+    number_kept, string_kept = kept
+    kept_texts = [strings.text[rank] for rank in string_kept]
     string_start = np.zeros(len(kept_texts) + 1, np.int64)
     np.cumsum([len(text) for text in kept_texts], out=string_start[1:])
     columns = SpaceColumns(
-        np.searchsorted(number_kept, numbers.rank_start).astype(np.int32),
-        doubles[number_kept],
-        residuals[number_kept],
-        np.searchsorted(string_kept, strings.rank_start).astype(np.int32),
+        np.searchsorted(number_kept, numbers.ranges.rank_start).astype(np.int32),
+        numbers.double[number_kept],
+        numbers.residual[number_kept],
+        np.searchsorted(string_kept, strings.ranges.rank_start).astype(np.int32),
         string_start,
         np.frombuffer(b"".join(kept_texts), np.uint8),
     )
-    first, last = (
-        np.concatenate(ends).astype(np.int32)
-        for ends in zip(_cells(numbers, number_kept), _cells(strings, string_kept), strict=True)
-    )
-    owner = np.concatenate((numbers.owner, strings.owner))
+    cells = _cells(numbers.ranges, number_kept), _cells(strings.ranges, string_kept)
+    first, last = (np.concatenate(ends).astype(np.int32) for ends in zip(*cells, strict=True))
+    owner = np.concatenate((numbers.ranges.owner, strings.ranges.owner))
     facet = np.full(owner.size, Facet.NUMBER_CELL, np.int8)
-    facet[numbers.owner.size :] = Facet.STRING_CELL
+    facet[numbers.ranges.owner.size :] = Facet.STRING_CELL
     order = np.argsort(owner, kind="stable")
-    run_start = np.searchsorted(owner[order], np.arange(used.size + 1))
+    run_start = np.searchsorted(owner[order], np.arange(predicate_count + 1))
     return columns, Covers(run_start, facet[order], first[order], last[order])
 
 

@@ -31,10 +31,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.access import KnownShares
+from index.answers import in_order, joined_rows, some_hits
 from index.base import MatchIndex
 from index.columns import EventBatch, Matches
 from index.errors import EventError
 from index.evaluate import truth
+from index.kernels.answers import any_undecided
 from index.kernels.probe import VERDICT_BITS, Hits
 from index.kernels.settle import Pairs
 from index.kernels.verify import NO, UNDECIDED
@@ -53,9 +55,6 @@ if TYPE_CHECKING:
 FILTERS_REMEMBERED_MAX = 65_536
 
 _VERDICT_MASK = (1 << VERDICT_BITS) - 1
-_ROW_BITS = 31
-_ROW_MASK = (1 << _ROW_BITS) - 1
-_HIT_BITS = _ROW_BITS + VERDICT_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,18 +223,16 @@ class Updatable(MatchIndex):
             known = f"{self.oldest_version} to {state.version}"
             raise ValueError(f"version {version} is not known, only {known}")
         events = events.renewed(self.vocabulary)
-        parts = [
-            self._codes(store, hits, first_row, version, events.columns, now)
-            for store, hits, first_row in self._hits(state, events.columns)
-        ]
-        codes = np.sort(np.concatenate(parts))
-        undecided = np.flatnonzero(codes & _VERDICT_MASK == UNDECIDED)
-        if undecided.size:
-            holds = [self._evaluate(state, events, code, now) for code in codes[undecided].tolist()]
-            codes = np.delete(codes, undecided[~np.array(holds)])
-        codes = _without_refused(events, codes)
-        start = np.searchsorted(codes, np.arange(len(events) + 1) << _HIT_BITS)
-        return Matches(start, (codes >> VERDICT_BITS & _ROW_MASK).astype(np.int32))
+        parts = []
+        for store, hits, first_row in self._hits(state, events.columns):
+            if not hits.hit.size:
+                continue
+            visible = store.visible(in_order(hits), version)
+            settled = self._settled(store, visible, events, first_row, now)
+            parts.append((_without_refused(events, settled), first_row))
+        if not parts:
+            return Matches(np.zeros(len(events) + 1, np.int64), np.zeros(0, np.int32))
+        return joined_rows(parts)
 
     def ids_of(self, rows: Iterable[int]) -> list[str]:
         """Subscription ids of rows, in the order of the rows."""
@@ -365,58 +362,49 @@ class Updatable(MatchIndex):
         for hits in state.recent_rows.hits(recent.compiled(), batch, attribute_count):
             yield recent, hits, len(base)
 
-    def _codes(
-        self,
-        store: RowStore,
-        hits: Hits,
-        first_row: int,
-        version: int,
-        batch: EventBatch,
-        now: Instant,
-    ) -> NDArray[np.int64]:
-        """Visible hits as event << _HIT_BITS | row << VERDICT_BITS | verdict, settled."""
-        event = np.repeat(np.arange(hits.start.size - 1), np.diff(hits.start))
+    def _settled(
+        self, store: RowStore, hits: Hits, events: Events, first_row: int, now: Instant
+    ) -> Hits:
+        """The hits that hold: undecided ones are settled by their strings, or evaluated."""
+        if not any_undecided(hits):
+            return hits
+        event = np.repeat(np.arange(len(events)), np.diff(hits.start))
         row, verdict = hits.hit >> VERDICT_BITS, hits.hit & _VERDICT_MASK
-        kept = store.visible(row, version)
-        if kept is not None:
-            event, row, verdict = event[kept], row[kept], verdict[kept]
         undecided = np.flatnonzero(verdict == UNDECIDED)
-        if undecided.size:
-            self._settled_count += undecided.size
-            pairs = Pairs(event[undecided], row[undecided])
-            verdict[undecided] = store.settler.verdicts(
-                store.compiled().programs, batch, pairs, now
+        self._settled_count += undecided.size
+        programs = store.compiled().programs
+        pairs = Pairs(event[undecided], row[undecided])
+        verdict[undecided] = store.settler.verdicts(programs, events.columns, pairs, now)
+        for at in np.flatnonzero(verdict == UNDECIDED).tolist():
+            verdict[at] = self._evaluate(
+                store, int(row[at]), first_row, events, int(event[at]), now
             )
-            holds = verdict != NO
-            event, row, verdict = event[holds], row[holds], verdict[holds]
-        return event << _HIT_BITS | (row + first_row) << VERDICT_BITS | verdict
+        return some_hits(hits, verdict != NO)
 
-    def _evaluate(self, state: State, events: Events, code: int, now: Instant) -> bool:
+    def _evaluate(
+        self, store: RowStore, row: int, first_row: int, events: Events, event: int, now: Instant
+    ) -> bool:
         """Does the filter hold, as the oracle sees it?"""
         self._evaluated_count += 1
-        row = code >> VERDICT_BITS & _ROW_MASK
-        node = self._filters.get(row)
+        node = self._filters.get(first_row + row)
         if node is None:
             if len(self._filters) >= FILTERS_REMEMBERED_MAX:
                 self._filters.clear()
-            store, at = state.place(row)
-            node = self._filters[row] = store.filter_of(at)
+            node = self._filters[first_row + row] = store.filter_of(row)
         try:
-            return truth(node, events.event(code >> _HIT_BITS), now) is True
+            return truth(node, events.event(event), now) is True
         except EventError:
             return False  # the event was refused, and matches nothing
 
 
-def _without_refused(events: Events, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _without_refused(events: Events, hits: Hits) -> Hits:
     """Refused events match nothing, but have no entries, and so `MISSING a` finds them."""
-    empty = np.flatnonzero(np.diff(events.columns.entry_start) == 0)
-    starts = np.searchsorted(codes, empty << _HIT_BITS)
-    stops = np.searchsorted(codes, (empty + 1) << _HIT_BITS)
-    kept = np.ones(codes.size, np.bool_)
-    found = stops > starts
-    for event, start, stop in zip(empty[found], starts[found], stops[found], strict=True):
+    counts = np.diff(hits.start)
+    refused = (np.diff(events.columns.entry_start) == 0) & (counts > 0)
+    for event in np.flatnonzero(refused).tolist():
         try:
-            events.event(int(event))
+            events.event(event)
+            refused[event] = False
         except EventError:
-            kept[start:stop] = False
-    return codes if kept.all() else codes[kept]
+            pass
+    return some_hits(hits, ~np.repeat(refused, counts)) if refused.any() else hits

@@ -48,7 +48,6 @@ from index.frozen import frozen
 from index.kernels.cover import SINGLE_KEYS_MAX, Elements
 from index.kernels.event_parts import COUNTS, KeyColumns, Memory, new_memory
 from index.kernels.filing import new_parts
-from index.kernels.keys import first_lost_key
 from index.kernels.probe import Compiled, Hits, match_events
 from index.kernels.signature import (
     SIGNATURE_WORDS,
@@ -58,6 +57,7 @@ from index.kernels.signature import (
 )
 from index.kernels.triples import TripleColumns, TripleMemory, match_events_by_triples
 from index.key_filing import (
+    check_buckets,
     file_elements,
     file_triples,
     keys_from_arrays,
@@ -160,7 +160,7 @@ class KeyTable(Segment):
     def check(self, rows: NDArray[np.int32]) -> None:
         """Walk the table, the buckets and the filters."""
         keys, elements = self._keys, self._elements
-        _check_buckets(keys.table, keys.key_filter, keys.bucket_row)
+        check_buckets(keys.table, keys.key_filter, keys.bucket_row)
         assert np.isin(keys.bucket_row, elements.row).all(), "a row is filed without element"
         assert not np.isin(keys.residue, elements.row).any(), "a row of the residue is filed, too"
         assert np.isin(elements.row, rows).all() and np.isin(keys.residue, rows).all()
@@ -169,23 +169,6 @@ class KeyTable(Segment):
     def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
         """The elements of the row's cover."""
         return words_of_filing(compiled.predicates, vocabulary, self._elements, row)
-
-
-def _check_buckets(
-    table: NDArray[np.uint64], key_filter: NDArray[np.uint64], bucket_row: NDArray[np.int32]
-) -> None:
-    used = table[table[:, 0] != 0]
-    assert 5 * len(used) <= 4 * len(table), "the table is more than four fifths full"
-    assert len(np.unique(used[:, 0])) == len(used), "a key has two slots"
-    assert first_lost_key(table, key_filter) < 0, "a key cannot be found"
-    filed = 0
-    for key, bounds in used.tolist():
-        start, stop = bounds >> 32, bounds & 0xFFFFFFFF
-        assert start < stop, f"key {key} has no rows"
-        bucket = bucket_row[start:stop]
-        assert np.all(np.diff(bucket) > 0), f"rows of key {key} do not ascend"
-        filed += stop - start
-    assert filed == bucket_row.size, "buckets overlap or leave gaps"
 
 
 class SingleKeyTable(KeyTable):
@@ -252,7 +235,7 @@ class TripleKeyTable(KeyTable):
         """The same of both tables."""
         super().check(rows)
         triples, leaf = self._triples, self._elements.leaf
-        _check_buckets(triples.table, triples.key_filter, triples.bucket_row)
+        check_buckets(triples.table, triples.key_filter, triples.bucket_row)
         rows_of_three = self._elements.row[leaf[:, self.N - 1] >= 0]
         assert np.isin(triples.bucket_row, rows_of_three).all(), "a row is filed without element"
         dimensions = self._keys.dimensions

@@ -1,0 +1,275 @@
+"""Herald's own index: keys chosen by cost, rows as records of one cache line, events in groups.
+
+Sources  PSTHash (Ji and Jacobsen, PVLDB 2018, section 6): predicate spaces as parts of hashed keys.
+         Fabret et al. (SIGMOD 2001, section 3.1 and 4): schemas of several attributes, chosen by
+         cost. A-Tree: programs of shared predicates for any Boolean filter. What is new is how they
+         are put together: any schemas of one to three lanes at once, exact tests of one word each,
+         and memory read in the order in which it lies, for many events at a time.
+Idea     a row is filed under a combination of its leaves, and all else that must hold is written
+         beside it, as masks over the codes of an event's values. So a candidate costs one cache
+         line, and what passes is a match.
+Layout   lanes      attribute, facet -> lane; value -> code, part    index.kernels.lanes
+         trie       schemas, which are sets of lanes                 index.kernels.schemas
+         table      key, of parts -> bucket of records
+         record     uint64[filings, 8]                               index.kernels.record_filing
+         residue    int32[r]     rows without key, tried on every event
+Worked   s0: a = 1 AND b = 2 AND c < 3    s1: a = 1 AND b = 2 AND c > 5    s2: a = 1 OR d = 4
+         cells of c: below 3, 3 to 5, above 5
+
+             a=1, b=2 -> s0 [c: 001]  s1 [c: 100]        a=1 -> s2        d=4 -> s2
+
+         The event a = 1, b = 2, c = 7 shows the word 100 on the lane of c's cells. It has two keys:
+         s1 passes its test and matches, s0 fails; s2 is open, and its program decides.
+Cost     match O(schemas met + candidates), a cache line each; build O(filings) and a sort.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.access import Shares, some_elements, words_of_filing
+from index.column_segment import ColumnSegment
+from index.columns import EventBatch
+from index.kernels.cover import SINGLE_KEYS_MAX, Elements, count_leaves, cover_rows, new_tree
+from index.kernels.keys import fill_table, set_bits
+from index.kernels.lanes import Lookup
+from index.kernels.probe import Compiled, Hits
+from index.kernels.record_filing import (
+    MORE,
+    RECORD_WORDS,
+    ROW_SHIFT,
+    TESTS,
+    fill_records,
+    list_filings,
+    list_predicate_parts,
+    mark_parts,
+    new_leaf_tests,
+    new_tests,
+)
+from index.kernels.records import (
+    BUCKETS,
+    CANDIDATES,
+    COUNTS,
+    FOR_CANDIDATES,
+    FOR_HITS,
+    FOR_KEYS,
+    HITS,
+    KEYS,
+    VERIFIED,
+    RecordColumns,
+    match_groups,
+    new_record_memory,
+    with_candidates,
+    with_keys,
+)
+from index.kernels.schema_choice import LeafTable
+from index.kernels.schemas import TRIPLE_PARTS_MAX
+from index.key_filing import check_buckets, new_filter, slot_count
+from index.key_schemas import build_trie, choose_elements
+from index.lanes import Expected, build_lanes, expected_shares, leaf_costs, only_used
+from index.spaces import FACET_BITS
+from index.updatable import Updatable
+from index.vocabulary import Vocabulary
+
+HITS_PER_EVENT = 16
+"""Room for hits at first."""
+
+
+class Filing(NamedTuple):
+    """What the rows of a segment are filed under, while it is built."""
+
+    lookup: Lookup
+    table: LeafTable
+    elements: Elements
+    residue: NDArray[np.int32]
+
+
+class RecordTable(ColumnSegment[RecordColumns]):
+    """The rows of one segment as records by key."""
+
+    columns_type = RecordColumns
+
+    def __init__(self, columns: RecordColumns) -> None:
+        super().__init__(columns)
+        self._counts = np.zeros(COUNTS, np.int64)
+
+    @classmethod
+    def build(
+        cls, compiled: Compiled, rows: NDArray[np.int32], attribute_count: int, shares: Shares
+    ) -> Self:
+        """Divide the values, choose keys, and write a record for each place a row is filed."""
+        filing = _choose(compiled, rows, attribute_count, shares)
+        return cls(_file(compiled, filing))
+
+    def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
+        """The hits of all events, rows ascending, with more room where it runs out."""
+        columns = self._columns
+        row_count = compiled.programs.start.size - 1
+        memory = new_record_memory(columns, batch, attribute_count, row_count)
+        event_count = batch.entry_start.size - 1
+        room = event_count * (HITS_PER_EVENT + columns.residue.size)
+        hits = Hits(np.zeros(event_count + 1, np.int64), np.empty(room, np.int64))
+        event = 0
+        while event < event_count:
+            event, reason, wanted = match_groups(columns, compiled, batch, memory, hits, event)
+            if reason == FOR_KEYS:
+                memory = with_keys(memory, wanted)
+            elif reason == FOR_CANDIDATES:
+                memory = with_candidates(memory, 2 * wanted)
+            elif reason == FOR_HITS:
+                hit = np.empty(2 * (hits.hit.size + wanted), np.int64)
+                hit[: hits.start[event]] = hits.hit[: hits.start[event]]
+                hits = hits._replace(hit=hit)
+        self._counts += memory.counts
+        return hits._replace(hit=hits.hit[: hits.start[-1]])
+
+    def stats(self) -> dict[str, int]:
+        """Sizes of the parts, and what `match` has counted so far."""
+        columns = self._columns
+        return {
+            "residue_count": columns.residue.size,
+            "bucket_count": int(np.count_nonzero(columns.table[:, 0])),
+            "filing_count": columns.record.size // RECORD_WORDS,
+            "schema_count": int(np.count_nonzero(columns.trie.ends)),
+            "open_count": int(
+                np.count_nonzero(columns.record[TESTS + 1 :: RECORD_WORDS] >> 32 & 1)
+            ),
+            "lane_count": int(columns.lanes.first[2]),
+            "table_bytes": columns.table.nbytes,
+            "record_bytes": columns.record.nbytes,
+            "filter_bytes": columns.key_filter.nbytes,
+            "element_bytes": sum(part.nbytes for part in columns.elements),
+            "probe_count": int(self._counts[KEYS]),
+            "bucket_visit_count": int(self._counts[BUCKETS]),
+            "candidate_count": int(self._counts[CANDIDATES]),
+            "verified_count": int(self._counts[VERIFIED]),
+            "hit_count": int(self._counts[HITS]),
+        }
+
+    def check(self, rows: NDArray[np.int32]) -> None:
+        """Walk the table, the records and the trie."""
+        columns = self._columns
+        filed = int((columns.table[:, 1] & 0xFFFFFFFF).max(initial=0))
+        lines = columns.record.reshape(-1, RECORD_WORDS)
+        assert filed <= len(lines), "buckets reach beyond the records"
+        last = lines[:filed, TESTS + 1]
+        row = (last >> ROW_SHIFT).astype(np.int64)
+        check_buckets(columns.table, columns.key_filter, row)
+        assert np.isin(row, columns.elements.row).all(), "a row is filed without element"
+        assert not np.isin(columns.residue, row).any(), "a row of the residue is filed, too"
+        assert np.isin(row, rows).all() and np.isin(columns.residue, rows).all()
+        more = lines[:, TESTS + 1] & MORE != 0
+        ahead = lines[more, TESTS - 1].astype(np.int64)
+        assert np.array_equal(np.sort(ahead), np.arange(filed, len(lines))), "a line is lost"
+        trie = columns.trie
+        assert np.all(trie.child_node > 0) and np.all(np.diff(trie.child_start) >= 0)
+
+    def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
+        """The elements of the row's cover."""
+        return words_of_filing(compiled.predicates, vocabulary, self._columns.elements, row)
+
+
+class Herald(Updatable):
+    """Keys chosen by cost; any filter."""
+
+    name = "herald"
+    paper = ""
+    summary = "files each subscription under the keys that cost least, as one cache line of tests"
+    segment_type = RecordTable
+
+
+def _choose(
+    compiled: Compiled, rows: NDArray[np.int32], attribute_count: int, shares: Shares
+) -> Filing:
+    """Where each row is filed: conjunctions by cost, other filters under an access cover."""
+    programs, predicates = compiled
+    leaf_count, word_count = count_leaves(programs, rows)
+    used = np.flatnonzero(leaf_count)
+    lookup, points = build_lanes(predicates, used, leaf_count[used], attribute_count)
+    lane, part_count = np.zeros(used.size, np.int32), np.zeros(used.size, np.int32)
+    parts = np.empty(SINGLE_KEYS_MAX, np.int64)
+    list_predicate_parts(compiled, lookup, used, parts, lane, part_count)
+    expected = expected_shares(
+        compiled, used, leaf_count[used], lookup, points, shares, attribute_count
+    )
+    table = _leaf_table(lookup, expected, lane, part_count)
+    triples = bool(lookup.lanes.part_start[-1] < TRIPLE_PARTS_MAX)
+    chosen = choose_elements(compiled, table, rows[_are_conjunctions(compiled, rows)], triples)
+    others = np.setdiff1d(rows, chosen.row, assume_unique=True)
+    elements = Elements(
+        np.empty(word_count, np.int32),
+        np.empty((word_count, 2), np.int32),
+        np.empty(word_count, np.bool_),
+    )
+    lengths = programs.start[others + 1] - programs.start[others]
+    tree = new_tree(int(lengths.max(initial=0)), 2)
+    costs = leaf_costs(lookup, expected, part_count)
+    count, residue = cover_rows(programs, predicates, costs, others, elements, tree)
+    joined = _joined(chosen, some_elements(elements, slice(count)))
+    return Filing(lookup, table, joined, residue)
+
+
+def _are_conjunctions(compiled: Compiled, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which rows are leaves that must all hold, and at least one."""
+    start, code = compiled.programs
+    first = start[rows]
+    found: NDArray[np.bool_] = start[rows + 1] > first
+    found[found] = code[first[found]] >= 0
+    return found
+
+
+def _leaf_table(
+    lookup: Lookup, expected: Expected, lane: NDArray[np.int32], part_count: NDArray[np.int32]
+) -> LeafTable:
+    lane_of = lookup.lanes.lane_of
+    dimension = np.zeros(int(lookup.lanes.first[2]), np.int64)
+    known = np.flatnonzero(lane_of)
+    dimension[lane_of[known]] = known
+    presence = np.ones(dimension.size)
+    presence[lane_of[known]] = expected.presence[known >> FACET_BITS]
+    return LeafTable(lookup.position, expected.predicate, lane, part_count, dimension, presence)
+
+
+def _joined(one: Elements, other: Elements) -> Elements:
+    """The elements of both, by ascending row, with room for three leaves each."""
+    leaf = np.full((one.row.size + other.row.size, 3), -1, np.int32)
+    leaf[: one.row.size] = one.leaf
+    leaf[one.row.size :, :2] = other.leaf
+    row = np.concatenate((one.row, other.row))
+    order = np.argsort(row, kind="stable")
+    coarse = np.concatenate((one.coarse, other.coarse))
+    return Elements(row[order], leaf[order], coarse[order])
+
+
+def _file(compiled: Compiled, filing: Filing) -> RecordColumns:
+    """The records of all elements by key."""
+    lookup, table, elements, residue = filing
+    lanes = lookup.lanes
+    memory = np.zeros((3, SINGLE_KEYS_MAX), np.int64), np.zeros((3, 2), np.int64)
+    schemas = np.zeros(3 * elements.row.size, np.int32)
+    nothing = np.empty(0, np.uint64), np.empty(0, np.int32), schemas
+    total = list_filings(compiled, lookup, elements, table, memory, nothing)
+    keys, key_rows = np.empty(total, np.uint64), np.empty(total, np.int32)
+    list_filings(compiled, lookup, elements, table, memory, (keys, key_rows, schemas))
+    order = np.argsort(keys, kind="stable")
+    keys, key_rows = keys[order], key_rows[order]
+    distinct = keys[np.diff(keys, prepend=~keys[:1]) != 0] if total else keys
+    slots = np.zeros((slot_count(distinct.size), 2), np.uint64)
+    kept, _ = fill_table(slots, keys, key_rows)
+    key_filter = new_filter(distinct.size)
+    set_bits(key_filter, distinct)
+    part_used = np.zeros((int(lanes.part_start[-1]) >> 6) + 1, np.uint64)
+    mark_parts(compiled, lookup, elements, table, memory, part_used, key_filter)
+    record = np.empty(kept * RECORD_WORDS, np.uint64)
+    memory_of_tests = new_leaf_tests(table.share.size), new_tests()
+    sources = compiled, lookup, elements, table, key_rows[:kept], memory_of_tests
+    lines = fill_records(*sources, record)
+    if lines > kept:
+        record = np.empty(lines * RECORD_WORDS, np.uint64)
+        fill_records(*sources, record)
+    trie = build_trie(schemas.reshape(-1, 3), int(lanes.first[2]))
+    lanes = only_used(lanes, record, schemas)
+    return RecordColumns(lanes, trie, part_used, key_filter, slots, record, residue, elements)

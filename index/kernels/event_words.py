@@ -1,0 +1,285 @@
+"""What an event shows on each lane, and the parts of keys that its values are.
+
+Words of the events of a group lie one after the other. Between groups every word is that of an
+event without attributes; an event changes those of its own attributes only, and `forget_words` puts
+them back, so an event costs its own size and never the number of lanes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.columns import ARRAY, PRESENT, EventBatch, ValueType
+from index.kernels import inlined, leaf
+from index.kernels.cells import number_cell, string_cell
+from index.kernels.lanes import (
+    ALWAYS_LANE,
+    HASHED,
+    NOTHING,
+    OTHER,
+    LaneColumns,
+    direct_place,
+    hash_bit,
+    point_code,
+)
+from index.predicates import BOOLEAN_MARK, NO_MARK, STRING_MARK
+from index.spaces import FACET_BITS, Facet
+
+_EXISTS, _PRESENT = int(Facet.EXISTS), int(Facet.PRESENT)
+_POINT, _FOLDED = int(Facet.POINT), int(Facet.FOLDED)
+_NUMBER_CELL, _STRING_CELL = int(Facet.NUMBER_CELL), int(Facet.STRING_CELL)
+_BOOLEAN, _NUMBER = int(ValueType.BOOLEAN), int(ValueType.NUMBER)
+_STRING = int(ValueType.STRING)
+_ONE, _ALL_BITS, _SIX = np.uint64(1), ~np.uint64(0), np.uint64(6)
+_IN_WORD = np.uint64(63)
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+
+
+class EventMemory(NamedTuple):
+    """Working memory for a group of events."""
+
+    default: NDArray[np.uint64]  # [lanes with tests] words of an event without attributes
+    word: NDArray[np.uint64]  # [group * lanes with tests]
+    touched: NDArray[np.int64]  # places in `word` that are not the default
+    unsure: NDArray[np.bool_]  # [group] values that the words cannot show
+    lane: NDArray[np.int32]  # parts of the event at hand, dimensions ascending
+    part: NDArray[np.int64]
+    place_of: NDArray[np.int32]  # [lanes] place of the lane's part plus one; 0 for none
+    count: NDArray[np.int64]  # [2] places touched; parts of the event at hand
+
+
+TOUCHED, PARTS = 0, 1
+
+
+def new_event_memory(lanes: LaneColumns, batch: EventBatch, group: int) -> EventMemory:
+    """Memory for groups of that many events of the batch."""
+    tested = int(lanes.first[1])
+    default = np.zeros(tested, np.uint64)
+    default[: int(lanes.first[0])] = _ONE << np.uint64(NOTHING)
+    for facet in (HASHED, HASHED + 1):
+        hashed = lanes.lane_of[facet :: 1 << FACET_BITS]
+        default[hashed[(hashed > 0) & (hashed < tested)]] = 0
+    default[ALWAYS_LANE] = _ALL_BITS
+    values = np.diff(batch.value_start[batch.entry_start])
+    entries = np.diff(batch.entry_start)
+    most = int((2 * entries + 3 * values).max(initial=0))
+    touched = int((8 * entries).max(initial=0)) * group
+    return EventMemory(
+        default,
+        np.tile(default, group),
+        np.empty(touched, np.int64),
+        np.zeros(group, np.bool_),
+        np.empty(most, np.int32),
+        np.empty(most, np.int64),
+        np.zeros(int(lanes.first[2]), np.int32),
+        np.zeros(2, np.int64),
+    )
+
+
+@leaf
+def forget_words(memory: EventMemory, tested: int) -> None:
+    """Let all events of the group be without attributes."""
+    for at in range(memory.count[TOUCHED]):
+        place = memory.touched[at]
+        memory.word[place] = memory.default[place % tested]
+    memory.count[TOUCHED] = 0
+
+
+@leaf
+def forget_parts(memory: EventMemory) -> None:
+    """Let the event at hand have no parts."""
+    for at in range(memory.count[PARTS]):
+        memory.place_of[memory.lane[at]] = 0
+    memory.count[PARTS] = 0
+
+
+@leaf
+def enter_words(
+    lanes: LaneColumns,
+    part_used: NDArray[np.uint64],
+    batch: EventBatch,
+    event: int,
+    at: int,
+    memory: EventMemory,
+) -> None:
+    """Fill the words of an event, the group's number `at`, and its parts that keys are made of."""
+    memory.unsure[at] = False
+    for entry in range(batch.entry_start[event], batch.entry_start[event + 1]):
+        attribute = int(batch.entry_attribute[entry])
+        if attribute >= lanes.facets.size or lanes.facets[attribute] == 0:
+            continue
+        facets = int(lanes.facets[attribute])
+        base = attribute << FACET_BITS
+        if facets >> _EXISTS & 1:
+            _show(lanes, part_used, memory, at, base | _EXISTS, 0, 0, True)
+        if batch.entry_flags[entry] & PRESENT == 0:
+            continue
+        if facets >> _PRESENT & 1:
+            _show(lanes, part_used, memory, at, base | _PRESENT, 0, 0, True)
+        first, stop = batch.value_start[entry], batch.value_start[entry + 1]
+        is_plain = stop - first == 1 and batch.entry_flags[entry] & ARRAY == 0
+        if not is_plain:
+            memory.unsure[at] = True
+            _show_anything(lanes, memory, at, base)
+        for value in range(first, stop):
+            _show_value(lanes, part_used, batch, value, memory, at, base, is_plain)
+
+
+@inlined
+def _show_anything(lanes: LaneColumns, memory: EventMemory, at: int, base: int) -> None:
+    """Let every test of the attribute's values be passed: there is no value, or there are many."""
+    for facet in range(_POINT, HASHED + 2):
+        lane = lanes.lane_of[base | facet]
+        if 0 < lane < lanes.first[0]:
+            _set_word(lanes, memory, at, lane, _ALL_BITS)
+
+
+@inlined
+def _set_word(lanes: LaneColumns, memory: EventMemory, at: int, lane: int, word: np.uint64) -> None:
+    place = at * lanes.first[1] + lane
+    memory.word[place] = word
+    memory.touched[memory.count[TOUCHED]] = place
+    memory.count[TOUCHED] += 1
+
+
+@inlined
+def _show_value(
+    lanes: LaneColumns,
+    part_used: NDArray[np.uint64],
+    batch: EventBatch,
+    value: int,
+    memory: EventMemory,
+    at: int,
+    base: int,
+    is_plain: bool,
+) -> None:
+    """The codes of one value in all dimensions of its attribute."""
+    kind = batch.value_type[value]
+    facets = int(lanes.facets[base >> FACET_BITS])
+    if kind == _NUMBER:
+        _show_number(lanes, part_used, batch, value, memory, at, base, is_plain)
+        return
+    number, mark = np.float64(0.0), NO_MARK
+    if kind == _STRING:
+        number, mark = np.float64(batch.string_code[batch.value_string[value]]), STRING_MARK
+        _show_text(lanes, part_used, batch, value, memory, at, base, is_plain)
+    elif kind == _BOOLEAN:
+        number, mark = batch.value_number[value], BOOLEAN_MARK
+    if facets >> _POINT & 1:
+        code = point_code(lanes.point, lanes.lane_of[base | _POINT], number, mark)
+        _show_point(lanes, part_used, memory, at, base | _POINT, code, is_plain)
+    if facets >> _FOLDED & 1 and kind != _STRING:
+        _show_point(lanes, part_used, memory, at, base | _FOLDED, np.int64(OTHER), is_plain)
+
+
+@inlined
+def _show_number(
+    lanes: LaneColumns,
+    part_used: NDArray[np.uint64],
+    batch: EventBatch,
+    value: int,
+    memory: EventMemory,
+    at: int,
+    base: int,
+    is_plain: bool,
+) -> None:
+    """The codes of a number."""
+    number, residual = batch.value_number[value], int(batch.value_residual[value])
+    attribute = base >> FACET_BITS
+    facets = int(lanes.facets[attribute])
+    place = direct_place(lanes, attribute, number, residual)
+    if facets >> _POINT & 1:
+        if place >= 0:
+            code = np.int64(lanes.direct[place] >> _HALF)
+        else:
+            code = point_code(lanes.point, lanes.lane_of[base | _POINT], number, residual)
+        _show_point(lanes, part_used, memory, at, base | _POINT, code, is_plain)
+    if facets >> _FOLDED & 1:
+        _show_point(lanes, part_used, memory, at, base | _FOLDED, np.int64(OTHER), is_plain)
+    if facets >> _NUMBER_CELL & 1:
+        start = lanes.spaces.number_cut_start[attribute]
+        if place >= 0:
+            cell = np.int64(lanes.direct[place] & _LOW)
+        else:
+            cuts = (lanes.spaces.number_cut_double, lanes.spaces.number_cut_residual)
+            stop = lanes.spaces.number_cut_start[attribute + 1]
+            cell = np.int64(number_cell(cuts, start, stop, number, residual))
+        coarse = np.int64(lanes.number_coarse[start + attribute + cell])
+        _show(lanes, part_used, memory, at, base | _NUMBER_CELL, cell, coarse, is_plain)
+
+
+@inlined
+def _show_text(
+    lanes: LaneColumns,
+    part_used: NDArray[np.uint64],
+    batch: EventBatch,
+    value: int,
+    memory: EventMemory,
+    at: int,
+    base: int,
+    is_plain: bool,
+) -> None:
+    """The codes of a string, apart from that of its point."""
+    attribute = base >> FACET_BITS
+    facets = int(lanes.facets[attribute])
+    string = batch.value_string[value]
+    if facets >> _FOLDED & 1:
+        folded = np.float64(batch.folded_code[string])
+        code = point_code(lanes.point, lanes.lane_of[base | _FOLDED], folded, STRING_MARK)
+        _show_point(lanes, part_used, memory, at, base | _FOLDED, code, is_plain)
+    if facets >> _STRING_CELL & 1:
+        texts = (lanes.spaces.string_start, lanes.spaces.string_text)
+        start = lanes.spaces.string_cut_start[attribute]
+        stop = lanes.spaces.string_cut_start[attribute + 1]
+        bounds = (batch.string_start[string], batch.string_start[string + 1])
+        cell = np.int64(string_cell(texts, start, stop, batch.text, bounds))
+        coarse = np.int64(lanes.string_coarse[start + attribute + cell])
+        _show(lanes, part_used, memory, at, base | _STRING_CELL, cell, coarse, is_plain)
+
+
+@inlined
+def _show_point(
+    lanes: LaneColumns,
+    part_used: NDArray[np.uint64],
+    memory: EventMemory,
+    at: int,
+    dimension: int,
+    code: int,
+    is_plain: bool,
+) -> None:
+    """Show a code of points, and its hash."""
+    _show(lanes, part_used, memory, at, dimension, code, code, is_plain)
+    if is_plain:
+        hashed = lanes.lane_of[dimension + HASHED - _POINT]
+        if 0 < hashed < lanes.first[1]:
+            _set_word(lanes, memory, at, hashed, hash_bit(code))
+
+
+@inlined
+def _show(
+    lanes: LaneColumns,
+    part_used: NDArray[np.uint64],
+    memory: EventMemory,
+    at: int,
+    dimension: int,
+    code: int,
+    coarse: int,
+    is_plain: bool,
+) -> None:
+    """Show a code, and enter the part of its coarser one if keys are made of it."""
+    lane = int(lanes.lane_of[dimension])
+    if is_plain:
+        if lane < lanes.first[0]:
+            _set_word(lanes, memory, at, lane, _ONE << np.uint64(code))
+        elif lane < lanes.first[1]:
+            _set_word(lanes, memory, at, lane, np.uint64(code + 1))
+    part = lanes.part_start[lane] + coarse
+    if part_used[part >> 6] >> (np.uint64(part) & _IN_WORD) & _ONE:
+        count = memory.count[PARTS]
+        memory.lane[count] = lane
+        memory.part[count] = part
+        memory.place_of[lane] = count + 1
+        memory.count[PARTS] += 1

@@ -1,0 +1,397 @@
+"""Lanes: what an event shows of each dimension, as one word that subscriptions are tested on.
+
+    lane    word of an event                              test of a leaf                holds if
+    narrow  1 << code; 1 << NOTHING without a value       mask of codes                 word & mask
+    wide    1 + code; 0 without a value                   first | span << 32 | flags    in the run
+    hashed  1 << some bits of the code; 0 without         mask of such bits             word & mask
+
+A dimension is one division of an attribute's values into disjoint spaces (see `index.spaces`), and
+a code numbers the space that a value lies in. Spaces are as fine as the predicates are, so that a
+test on a narrow lane tells exactly whether a leaf holds, in each of its four polarities: the bit
+NOTHING stands for values of other types and for absence. A dimension of more codes than a word has
+bits is wide; there a test tells exactly for runs of codes, and sets of points have a lane of hashes
+beside, whose tests can only rule out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.kernels import inlined, leaf
+from index.kernels.cells import number_cell
+from index.kernels.hashing import fold_product
+from index.predicates import (
+    ALL,
+    NO_MARK,
+    NOCASE,
+    STRING_MARK,
+    PredicateColumns,
+    PredicateKind,
+)
+from index.program import POLARITY_BITS
+from index.spaces import FACET_BITS, Covers, Facet, SpaceColumns
+from index.threshold import Polarity
+
+ALWAYS_LANE = 0
+"""The lane whose word has all bits in every event."""
+NOTHING = 63
+"""The bit of a narrow lane that an event without a value of the lane's types has."""
+NARROW_CODES_MAX = NOTHING
+OTHER = 0
+"""The code of a value that no point of its dimension equals; the points have codes from 1 on."""
+NO_TEST, NECESSARY, EXACT = 0, 1, 2
+"""What a test of a leaf tells: nothing, when it cannot hold, whether it holds."""
+
+LANE_SHIFT, MARK_SHIFT = np.uint64(40), np.uint64(24)
+CODE_MASK = np.uint64((1 << 24) - 1)
+"""The second word of a point's slot: lane, mark, code."""
+
+_MARK_MASK = 0xFFFF
+_ONE, _ZERO, _ALL_BITS = np.uint64(1), np.uint64(0), ~np.uint64(0)
+_NOTHING_BIT = _ONE << np.uint64(NOTHING)
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+_INVERTED, _PRESENT_ONLY = np.uint64(1 << 62), np.uint64(1 << 63)
+_SPAN_MASK = np.uint64((1 << 30) - 1)
+_HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_HASH_SHIFT = np.uint64(58)
+
+_POLARITY_MASK = (1 << POLARITY_BITS) - 1
+_IS_TRUE, _IS_FALSE = int(Polarity.IS_TRUE), int(Polarity.IS_FALSE)
+_NOT_TRUE = int(Polarity.NOT_TRUE)
+_EXISTS_FACET, _PRESENT = int(Facet.EXISTS), int(Facet.PRESENT)
+_POINT, _FOLDED = int(Facet.POINT), int(Facet.FOLDED)
+_NUMBER_CELL = int(Facet.NUMBER_CELL)
+HASHED = len(Facet)
+"""Facet of the hashes of a wide dimension of points; HASHED + 1 that of folded ones."""
+_EXISTS, _MISSING = int(PredicateKind.EXISTS), int(PredicateKind.MISSING)
+_IS_NULL, _EQUAL = int(PredicateKind.IS_NULL), int(PredicateKind.EQUAL)
+_IN, _RANGE = int(PredicateKind.IN), int(PredicateKind.RANGE)
+_TEXT_RANGE, _PREFIX = int(PredicateKind.TEXT_RANGE), int(PredicateKind.PREFIX)
+_LIKE, _OPAQUE_ENTRY = int(PredicateKind.LIKE), int(PredicateKind.OPAQUE_ENTRY)
+
+
+class LaneColumns(NamedTuple):
+    """The lanes of `a` attributes, numbered from 1: narrow ones, wide ones, those without tests."""
+
+    lane_of: NDArray[np.int32]  # [a << FACET_BITS] of a dimension, 0 for none
+    facets: NDArray[np.uint8]  # [a] bits 1 << facet of the dimensions with a lane
+    first: NDArray[np.int64]  # [3] the first wide lane, the first without tests, all lanes
+    part_start: NDArray[np.int64]  # [lanes + 1] the part of code c is part_start[lane] + c
+    spaces: SpaceColumns
+    number_coarse: NDArray[np.int32]  # [number cuts + a] the coarser cell of a cell
+    string_coarse: NDArray[np.int32]  # [string cuts + a]
+    point: NDArray[np.uint64]  # [slots, 2] bits of a number | lane, mark, code
+    direct_start: NDArray[np.int64]  # [a+1] integers whose codes are listed, attribute by attribute
+    direct_first: NDArray[np.float64]  # [a] the first of them
+    direct: NDArray[np.uint64]  # code among the points << 32 | cell
+
+
+class Lookup(NamedTuple):
+    """What tells the codes of a leaf: the lanes, and the runs of cells of each predicate in use."""
+
+    lanes: LaneColumns
+    position: NDArray[np.int32]  # [p] predicate number -> its place in `covers`
+    covers: Covers
+
+
+@inlined
+def point_place(point: NDArray[np.uint64], lane: int, bits: np.uint64, mark: int) -> np.int64:
+    """Where the search for a point begins."""
+    key = bits ^ (np.uint64(lane) << LANE_SHIFT | np.uint64(int(mark) & _MARK_MASK))
+    return np.int64(fold_product(key, _HASH_MULTIPLIER) & np.uint64(point.shape[0] - 1))
+
+
+@inlined
+def point_code(point: NDArray[np.uint64], lane: int, number: np.float64, mark: int) -> np.int64:
+    """The code of a key of equality (see `index.predicates`) among the points of a lane."""
+    bits = np.float64(number).view(np.uint64)
+    place = point_place(point, lane, bits, mark)
+    wanted = np.uint64(lane) << np.uint64(16) | np.uint64(int(mark) & _MARK_MASK)
+    while point[place, 1] != _ZERO:
+        if point[place, 0] == bits and point[place, 1] >> MARK_SHIFT == wanted:
+            return np.int64(point[place, 1] & CODE_MASK)
+        place = (place + 1) & (point.shape[0] - 1)
+    return np.int64(OTHER)
+
+
+@leaf
+def insert_points(
+    point: NDArray[np.uint64],
+    lane: NDArray[np.int32],
+    number: NDArray[np.float64],
+    mark: NDArray[np.int16],
+    code: NDArray[np.int64],
+) -> None:
+    """File distinct points in a table that has room for all of them."""
+    for at in range(lane.size):
+        bits = np.float64(number[at]).view(np.uint64)
+        place = point_place(point, lane[at], bits, mark[at])
+        while point[place, 1] != _ZERO:
+            place = (place + 1) & (point.shape[0] - 1)
+        point[place, 0] = bits
+        named = np.uint64(lane[at]) << np.uint64(16) | np.uint64(int(mark[at]) & _MARK_MASK)
+        point[place, 1] = named << MARK_SHIFT | np.uint64(code[at])
+
+
+@leaf
+def fill_direct(lanes: LaneColumns) -> None:
+    """List the codes of the integers that each attribute's predicates are about."""
+    spaces = lanes.spaces
+    cuts = (spaces.number_cut_double, spaces.number_cut_residual)
+    for attribute in range(lanes.direct_start.size - 1):
+        first = lanes.direct_start[attribute]
+        lane = lanes.lane_of[attribute << FACET_BITS | _POINT]
+        start, stop = spaces.number_cut_start[attribute], spaces.number_cut_start[attribute + 1]
+        for at in range(first, lanes.direct_start[attribute + 1]):
+            number = lanes.direct_first[attribute] + np.float64(at - first)
+            code = np.int64(OTHER)
+            if lane:
+                code = point_code(lanes.point, lane, number, 0)
+            cell = number_cell(cuts, start, stop, number, 0)
+            lanes.direct[at] = np.uint64(code) << _HALF | np.uint64(cell)
+
+
+@inlined
+def direct_place(lanes: LaneColumns, attribute: int, number: np.float64, residual: int) -> np.int64:
+    """Where the codes of a number are listed, or -1."""
+    start = lanes.direct_start[attribute]
+    distance = number - lanes.direct_first[attribute]
+    if residual or not 0.0 <= distance < np.float64(lanes.direct_start[attribute + 1] - start):
+        return np.int64(-1)
+    place = np.int64(distance)
+    return start + place if np.float64(place) == distance else np.int64(-1)
+
+
+@inlined
+def hash_bit(code: int) -> np.uint64:
+    """The bit of a code on a hashed lane."""
+    return _ONE << (np.uint64(code) * _HASH_MULTIPLIER >> _HASH_SHIFT)
+
+
+@inlined
+def is_wide(lanes: LaneColumns, lane: int) -> bool:
+    """Has the lane more codes than a word has bits?"""
+    return bool(lanes.part_start[lane + 1] - lanes.part_start[lane] > NARROW_CODES_MAX)
+
+
+@inlined
+def passes_wide(word: np.uint64, operand: np.uint64, unsure: bool) -> bool:
+    """The test of a wide lane; any event whose values it cannot show is `unsure`, and passes."""
+    distance = (word - (operand & _LOW)) & _LOW
+    inside = distance <= (operand >> _HALF & _SPAN_MASK)
+    inside ^= operand & _INVERTED != _ZERO
+    inside &= (word != _ZERO) | (operand & _PRESENT_ONLY == _ZERO)
+    return bool(inside | unsure)
+
+
+@inlined
+def _wide_operand(first: int, last: int, polarity: int) -> np.uint64:
+    """The test for a run of codes; the polarity is IS_TRUE, IS_FALSE or NOT_TRUE."""
+    operand = np.uint64(first + 1) | np.uint64(last - first) << _HALF
+    if polarity != _IS_TRUE:
+        operand |= _INVERTED
+    if polarity == _IS_FALSE:
+        operand |= _PRESENT_ONLY
+    return operand
+
+
+@inlined
+def _narrow_operand(lanes: LaneColumns, lane: int, true: np.uint64, polarity: int) -> np.uint64:
+    """The mask for a leaf whose predicate is TRUE of the codes `true`, FALSE of all others."""
+    if polarity == _IS_TRUE:
+        return true
+    if polarity == _NOT_TRUE:
+        return ~true
+    codes = np.uint64(lanes.part_start[lane + 1] - lanes.part_start[lane])
+    false = ((_ONE << codes) - _ONE) & ~true
+    return false if polarity == _IS_FALSE else ~false
+
+
+@leaf
+def leaf_test(
+    predicates: PredicateColumns, lookup: Lookup, leaf: int
+) -> tuple[int, np.uint64, int]:
+    """Lane and operand of the test of a leaf, and what the test tells."""
+    number, polarity = leaf >> POLARITY_BITS, leaf & _POLARITY_MASK
+    record = predicates.record[number]
+    kind = record["kind"]
+    base = int(record["attribute"]) << FACET_BITS
+    if kind == _EXISTS or kind == _MISSING:
+        is_true = polarity == _IS_TRUE or polarity > _NOT_TRUE
+        mask = _ONE if is_true == (kind == _EXISTS) else _NOTHING_BIT
+        return _tested(lookup.lanes, base | _EXISTS_FACET, mask, EXACT)
+    if record["flags"] & ALL == 0:
+        if kind == _EQUAL or kind == _IN or kind == _IS_NULL:
+            lane, operand, told = _points_test(predicates, lookup.lanes, number, polarity)
+            if told != NO_TEST:
+                return lane, operand, told
+        elif record["flags"] & NOCASE == 0 and _RANGE <= kind <= _LIKE:
+            lane, operand, told = _cells_test(lookup, base, number, polarity)
+            if kind == _LIKE and told == EXACT:
+                told = NECESSARY if polarity == _IS_TRUE else NO_TEST
+            if told != NO_TEST:
+                return lane, operand, told
+    if kind != _OPAQUE_ENTRY and (polarity == _IS_TRUE or polarity == _IS_FALSE):
+        return _tested(lookup.lanes, base | _PRESENT, _ONE, NECESSARY)
+    return ALWAYS_LANE, _ALL_BITS, NO_TEST
+
+
+@inlined
+def _tested(
+    lanes: LaneColumns, dimension: int, operand: np.uint64, told: int
+) -> tuple[int, np.uint64, int]:
+    """A test on the lane of a dimension, if it has one that tests can be made on."""
+    lane = int(lanes.lane_of[dimension])
+    if lane == 0 or lane >= lanes.first[1]:
+        return ALWAYS_LANE, _ALL_BITS, NO_TEST
+    return lane, operand, told
+
+
+@inlined
+def _points_test(
+    predicates: PredicateColumns, lanes: LaneColumns, number: int, polarity: int
+) -> tuple[int, np.uint64, int]:
+    """The test of =, IN or IS NULL; none if its points are in two dimensions."""
+    record = predicates.record[number]
+    base = int(record["attribute"]) << FACET_BITS
+    start, size = int(record["start"]), int(record["size"])
+    if record["kind"] != _IN:
+        start, size = -1, 1
+    true, hashed = _ZERO, _ZERO
+    facet, lane, code = -1, 0, OTHER
+    for at in range(size):
+        key, mark = point_of(predicates, number, start, at)
+        mine = point_facet(record["flags"], mark)
+        if facet >= 0 and mine != facet:
+            return ALWAYS_LANE, _ALL_BITS, NO_TEST
+        facet = mine
+        lane = int(lanes.lane_of[base | facet])
+        if lane == 0 or lane >= lanes.first[1]:
+            return ALWAYS_LANE, _ALL_BITS, NO_TEST
+        code = point_code(lanes.point, lane, key, mark)
+        true |= _ONE << np.uint64(code & 63)
+        hashed |= hash_bit(code)
+    if lane < lanes.first[0]:
+        return lane, _narrow_operand(lanes, lane, true, polarity), EXACT
+    if size == 1 and polarity <= _NOT_TRUE:
+        return lane, _wide_operand(code, code, polarity), EXACT
+    if polarity == _IS_TRUE:
+        beside = HASHED if facet == _POINT else HASHED + 1
+        return _tested(lanes, base | beside, hashed, NECESSARY)
+    return ALWAYS_LANE, _ALL_BITS, NO_TEST
+
+
+@inlined
+def point_of(
+    predicates: PredicateColumns, number: int, start: int, at: int
+) -> tuple[np.float64, int]:
+    """A point of =, IN or IS NULL; `start` is that of the members, negative if there are none."""
+    if start >= 0:
+        return predicates.member_number[start + at], int(predicates.member_mark[start + at])
+    record = predicates.record[number]
+    if record["kind"] == _IS_NULL:
+        return np.float64(0.0), NO_MARK
+    return record["low"], int(record["low_residual"])
+
+
+@inlined
+def point_facet(flags: int, mark: int) -> int:
+    """The facet that a point lies in."""
+    return _FOLDED if flags & NOCASE and mark == STRING_MARK else _POINT
+
+
+@inlined
+def _cells_test(
+    lookup: Lookup, base: int, number: int, polarity: int
+) -> tuple[int, np.uint64, int]:
+    """The test of a range, of prefixes or of what a LIKE pattern begins with."""
+    lanes, covers = lookup.lanes, lookup.covers
+    position = lookup.position[number]
+    start, stop = covers.run_start[position], covers.run_start[position + 1]
+    if start == stop:
+        return ALWAYS_LANE, _ALL_BITS, NO_TEST
+    lane = int(lanes.lane_of[base | int(covers.facet[start])])
+    if lane == 0 or lane >= lanes.first[1]:
+        return ALWAYS_LANE, _ALL_BITS, NO_TEST
+    if lane >= lanes.first[0]:
+        first, last = covers.first[start], covers.last[start]
+        if stop - start > 1 or polarity > _NOT_TRUE or last < first:
+            return ALWAYS_LANE, _ALL_BITS, NO_TEST
+        return lane, _wide_operand(first, last, polarity), EXACT
+    true = _ZERO
+    for run in range(start, stop):
+        for cell in range(covers.first[run], covers.last[run] + 1):
+            true |= _ONE << np.uint64(cell)
+    return lane, _narrow_operand(lanes, lane, true, polarity), EXACT
+
+
+@leaf
+def leaf_lane_parts(
+    predicates: PredicateColumns, lookup: Lookup, leaf: int, parts: NDArray[np.int64]
+) -> tuple[int, int]:
+    """Fill `parts` with the parts of a leaf that IS_TRUE of points or cells alone can have.
+
+    Returns their lane and number; (0, 0) if they lie in several lanes, or are more than fit.
+    """
+    lanes, covers = lookup.lanes, lookup.covers
+    number = leaf >> POLARITY_BITS
+    record = predicates.record[number]
+    kind = record["kind"]
+    base = int(record["attribute"]) << FACET_BITS
+    if kind == _EQUAL or kind == _IN or kind == _IS_NULL:
+        start, size = int(record["start"]), int(record["size"])
+        if kind != _IN:
+            start, size = -1, 1
+        if size > parts.size:
+            return 0, 0
+        facet, lane = -1, 0
+        for at in range(size):
+            key, mark = point_of(predicates, number, start, at)
+            mine = point_facet(record["flags"], mark)
+            if facet >= 0 and mine != facet:
+                return 0, 0
+            facet = mine
+            lane = int(lanes.lane_of[base | facet])
+            parts[at] = lanes.part_start[lane] + point_code(lanes.point, lane, key, mark)
+        return lane, size
+    position = lookup.position[number]
+    start, stop = covers.run_start[position], covers.run_start[position + 1]
+    count, lane = 0, 0
+    for run in range(start, stop):
+        lane = int(lanes.lane_of[base | int(covers.facet[run])])
+        first, last = coarse_run(lanes, lookup.covers, run, base)
+        for cell in range(first, last + 1):
+            part = lanes.part_start[lane] + cell
+            if run > start and _is_among(parts, count, part):
+                continue  # several prefixes may meet in a cell
+            if count == parts.size:
+                return 0, 0
+            parts[count] = part
+            count += 1
+    return lane, count
+
+
+@inlined
+def _is_among(parts: NDArray[np.int64], count: int, part: int) -> bool:
+    for at in range(count):
+        if parts[at] == part:
+            return True
+    return False
+
+
+@inlined
+def coarse_run(lanes: LaneColumns, covers: Covers, run: int, base: int) -> tuple[int, int]:
+    """The coarser cells, first and last, of a run of cells."""
+    if covers.last[run] < covers.first[run]:
+        return 0, -1
+    attribute = base >> FACET_BITS
+    if covers.facet[run] == _NUMBER_CELL:
+        start = lanes.spaces.number_cut_start[attribute] + attribute
+        coarse = lanes.number_coarse
+    else:
+        start = lanes.spaces.string_cut_start[attribute] + attribute
+        coarse = lanes.string_coarse
+    return int(coarse[start + covers.first[run]]), int(coarse[start + covers.last[run]])

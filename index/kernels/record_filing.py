@@ -1,0 +1,397 @@
+"""Records: a filed row as one cache line of tests, and the keys that it is filed under.
+
+    words 0 to 5   operands of tests, the likeliest to fail first
+    word 6         lanes of tests 0 to 3, 16 bits each
+    word 7         lanes of tests 4 and 5 | row << 35 | wide << 34 | more << 33 | open << 32
+
+With the bit `more` word 5 says instead where the record goes on, in a line behind all records. With
+the bit `wide` some lane is not a narrow one.
+Without the bit `open` a record tells exactly whether its row matches: all leaves of the row have an
+exact test, or are certain because of the key it is filed under. An open one can only rule out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.kernels import inlined, leaf
+from index.kernels.cover import (
+    BY_EXISTENCE,
+    BY_POINTS,
+    Elements,
+    filing_of_leaf,
+)
+from index.kernels.lanes import ALWAYS_LANE, EXACT, NO_TEST, Lookup, leaf_lane_parts, leaf_test
+from index.kernels.probe import Compiled
+from index.kernels.schema_choice import LeafTable, conjunction_start
+from index.kernels.schemas import key_of_one, key_of_three, key_of_two
+from index.predicates import PredicateColumns, PredicateKind
+from index.program import POLARITY_BITS
+from index.spaces import FACET_BITS, Facet
+
+RECORD_WORDS = 8
+TESTS = 6
+UNASKED = 255
+ROW_TESTS_MAX = 64
+"""A row of more tests is open."""
+OPEN, MORE, WIDE = np.uint64(1 << 32), np.uint64(1 << 33), np.uint64(1 << 34)
+SPECIAL = MORE | WIDE
+ROW_SHIFT = np.uint64(35)
+
+_IN, _RANGE = int(PredicateKind.IN), int(PredicateKind.RANGE)
+_LIKE = int(PredicateKind.LIKE)
+_EXISTS, _PRESENT = int(Facet.EXISTS), int(Facet.PRESENT)
+_POLARITY_MASK = (1 << POLARITY_BITS) - 1
+_LANE_BITS, _LANE_MASK = np.uint64(16), np.uint64(0xFFFF)
+_ALL_BITS, _ZERO = ~np.uint64(0), np.uint64(0)
+
+
+@leaf
+def element_parts(
+    compiled: Compiled, lookup: Lookup, leaf: int, coarse: bool, parts: NDArray[np.int64]
+) -> tuple[int, int]:
+    """Fill `parts` with the parts that a leaf of an element is filed under: lane and number."""
+    filing = filing_of_leaf(compiled.predicates, leaf)
+    if filing >= BY_POINTS and not coarse:
+        lane, count = leaf_lane_parts(compiled.predicates, lookup, leaf, parts)
+        if lane:
+            return lane, count
+    base = int(compiled.predicates.record[leaf >> POLARITY_BITS]["attribute"]) << FACET_BITS
+    lane = int(lookup.lanes.lane_of[base | (_EXISTS if filing == BY_EXISTENCE else _PRESENT)])
+    parts[0] = lookup.lanes.part_start[lane]
+    return lane, 1
+
+
+@leaf
+def list_predicate_parts(
+    compiled: Compiled,
+    lookup: Lookup,
+    used: NDArray[np.int64],
+    parts: NDArray[np.int64],
+    lane: NDArray[np.int32],
+    part_count: NDArray[np.int32],
+) -> None:
+    """Fill in lane and number of the parts of predicates, 0 and 1 where presence stands for them.
+
+    A predicate that can never hold has a lane and no part.
+    """
+    for place in range(used.size):
+        code = used[place] << POLARITY_BITS
+        lane[place], part_count[place] = 0, 1
+        if filing_of_leaf(compiled.predicates, code) >= BY_POINTS:
+            found, count = leaf_lane_parts(compiled.predicates, lookup, code, parts)
+            if found:
+                lane[place], part_count[place] = found, count
+
+
+@inlined
+def _sorted_parts(
+    compiled: Compiled,
+    lookup: Lookup,
+    elements: Elements,
+    at: int,
+    table: LeafTable,
+    parts: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+) -> int:
+    """The parts of an element's leaves, one row each, in the order of their dimensions.
+
+    bounds   [3, 2] lane and number of each; returns how many leaves there are
+    """
+    width = 0
+    for place in range(elements.leaf.shape[1]):
+        code = elements.leaf[at, place]
+        if code < 0:
+            break
+        lane, count = element_parts(compiled, lookup, code, elements.coarse[at], parts[width])
+        bounds[width, 0], bounds[width, 1] = lane, count
+        width += 1
+    return width
+
+
+@leaf
+def list_filings(
+    compiled: Compiled,
+    lookup: Lookup,
+    elements: Elements,
+    table: LeafTable,
+    memory: tuple[NDArray[np.int64], NDArray[np.int64]],
+    filed: tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int32]],
+) -> int:
+    """Fill `filed` with key and row of each filing, and the lanes of each element.
+
+    The lanes ascend by dimension, and are 0 behind the last. Filings beyond the room are counted
+    only; returns how many there are.
+    """
+    parts, bounds = memory
+    keys, rows, lanes = filed
+    total = 0
+    for at in range(elements.row.size):
+        width = _sorted_parts(compiled, lookup, elements, at, table, parts, bounds)
+        order = _order_of(table, bounds, width)
+        for place in range(3):
+            which = order >> 2 * place & 3
+            lanes[3 * at + place] = bounds[which, 0] if place < width else 0
+        first, second, third = order & 3, order >> 2 & 3, order >> 4 & 3
+        for one in range(bounds[first, 1]):
+            for other in range(bounds[second, 1] if width > 1 else 1):
+                for last in range(bounds[third, 1] if width > 2 else 1):
+                    if total < keys.size:
+                        rows[total] = elements.row[at]
+                        if width == 1:
+                            keys[total] = key_of_one(parts[first, one])
+                        elif width == 2:
+                            keys[total] = key_of_two(parts[first, one], parts[second, other])
+                        else:
+                            keys[total] = key_of_three(
+                                parts[first, one], parts[second, other], parts[third, last]
+                            )
+                    total += 1
+    return total
+
+
+@inlined
+def _order_of(table: LeafTable, bounds: NDArray[np.int64], width: int) -> int:
+    """The leaves of an element by ascending dimension, as two bits each."""
+    first, second, third = 0, 1, 2
+    if width > 1 and table.dimension[bounds[first, 0]] > table.dimension[bounds[second, 0]]:
+        first, second = second, first
+    if width > 2 and table.dimension[bounds[second, 0]] > table.dimension[bounds[third, 0]]:
+        second, third = third, second
+    if width > 2 and table.dimension[bounds[first, 0]] > table.dimension[bounds[second, 0]]:
+        first, second = second, first
+    return first | second << 2 | third << 4
+
+
+@leaf
+def mark_parts(
+    compiled: Compiled,
+    lookup: Lookup,
+    elements: Elements,
+    table: LeafTable,
+    memory: tuple[NDArray[np.int64], NDArray[np.int64]],
+    part_used: NDArray[np.uint64],
+    prefix_filter: NDArray[np.uint64],
+) -> None:
+    """Enter the parts that keys are made of, and the first two parts of keys of three."""
+    parts, bounds = memory
+    for at in range(elements.row.size):
+        width = _sorted_parts(compiled, lookup, elements, at, table, parts, bounds)
+        for place in range(width):
+            for one in range(bounds[place, 1]):
+                part = parts[place, one]
+                part_used[part >> 6] |= np.uint64(1) << np.uint64(part & 63)
+        if width < 3:
+            continue
+        order = _order_of(table, bounds, width)
+        first, second = order & 3, order >> 2 & 3
+        for one in range(bounds[first, 1]):
+            for other in range(bounds[second, 1]):
+                bit = key_of_two(parts[first, one], parts[second, other])
+                bit &= np.uint64(prefix_filter.size * 64 - 1)
+                prefix_filter[np.int64(bit >> np.uint64(6))] |= np.uint64(1) << (
+                    bit & np.uint64(63)
+                )
+
+
+class LeafTests(NamedTuple):
+    """The tests of leaves, found when they are first asked for; `u` predicates of 4 polarities."""
+
+    lane: NDArray[np.int32]  # [4 * u]
+    operand: NDArray[np.uint64]
+    told: NDArray[np.uint8]  # what the test tells, or UNASKED
+
+
+class Tests(NamedTuple):
+    """Those of the row at hand, by ascending share of what passes. Working memory."""
+
+    lane: NDArray[np.int64]  # [ROW_TESTS_MAX]
+    operand: NDArray[np.uint64]
+    share: NDArray[np.float64]
+
+
+def new_leaf_tests(predicate_count: int) -> LeafTests:
+    """Memory for the tests of so many predicates in use."""
+    size = predicate_count << POLARITY_BITS
+    return LeafTests(
+        np.empty(size, np.int32), np.empty(size, np.uint64), np.full(size, UNASKED, np.uint8)
+    )
+
+
+def new_tests() -> Tests:
+    """Memory for one row."""
+    return Tests(
+        np.zeros(ROW_TESTS_MAX, np.int64),
+        np.zeros(ROW_TESTS_MAX, np.uint64),
+        np.zeros(ROW_TESTS_MAX, np.float64),
+    )
+
+
+@leaf
+def fill_records(
+    compiled: Compiled,
+    lookup: Lookup,
+    elements: Elements,
+    table: LeafTable,
+    bucket_row: NDArray[np.int32],
+    memory: tuple[LeafTests, Tests],
+    record: NDArray[np.uint64],
+) -> int:
+    """Fill `record` with one of each row filed, in the order of `bucket_row`, and lines of more.
+
+    Returns how many lines there are; those that do not fit are only counted.
+    """
+    lines = bucket_row.size
+    leaf_tests, tests = memory
+    first_wide = lookup.lanes.first[0]
+    for at in range(bucket_row.size):
+        row = bucket_row[at]
+        count, is_open = _list_tests(compiled, lookup, elements, table, row, leaf_tests, tests)
+        word = np.uint64(row) << ROW_SHIFT | (OPEN if is_open else _ZERO)
+        for test in range(count):
+            word |= WIDE if tests.lane[test] >= first_wide else _ZERO
+        first, line = 0, at
+        while count - first > TESTS:
+            if lines * RECORD_WORDS < record.size:
+                _write_line(record, line, tests, first, TESTS - 1, word | MORE)
+                record[line * RECORD_WORDS + TESTS - 1] = np.uint64(lines)
+            first += TESTS - 1
+            line = lines
+            lines += 1
+        if line * RECORD_WORDS < record.size:
+            _write_line(record, line, tests, first, count - first, word)
+    return lines
+
+
+@inlined
+def _write_line(
+    record: NDArray[np.uint64], line: int, tests: Tests, first: int, count: int, word: np.uint64
+) -> None:
+    """Write `count` tests from `first` on, up to a line full, and the rest of its last word."""
+    start = line * RECORD_WORDS
+    lanes = _ZERO
+    for test in range(TESTS):
+        if test == 4:
+            record[start + TESTS] = lanes
+            lanes = _ZERO
+        lane, operand = np.int64(ALWAYS_LANE), _ALL_BITS
+        if test < count:
+            lane, operand = tests.lane[first + test], tests.operand[first + test]
+        record[start + test] = operand
+        lanes |= np.uint64(lane) << (_LANE_BITS * np.uint64(test & 3))
+    record[start + TESTS + 1] = word | lanes
+
+
+@inlined
+def _element_of(elements: Elements, row: int) -> int:
+    """The first element of a row."""
+    low, high = 0, elements.row.size
+    while low < high:
+        middle = (low + high) // 2
+        if elements.row[middle] < row:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@leaf
+def _list_tests(
+    compiled: Compiled,
+    lookup: Lookup,
+    elements: Elements,
+    table: LeafTable,
+    row: int,
+    leaf_tests: LeafTests,
+    tests: Tests,
+) -> tuple[int, bool]:
+    """The tests of a row, and whether they and its key leave anything open."""
+    programs, predicates = compiled
+    at, stop = conjunction_start(programs, row), programs.start[row + 1]
+    if at < 0:
+        return 0, True
+    element = _element_of(elements, row)
+    is_open = programs.code[programs.start[row]] < 0
+    is_certain = not is_open and not elements.coarse[element]
+    count = 0
+    while at < stop and programs.code[at] >= 0:
+        code = int(programs.code[at])
+        at += 1
+        if is_certain and _is_key_leaf(compiled, lookup, elements, table, element, code):
+            continue
+        position = table.position[code >> POLARITY_BITS]
+        asked = np.int64(position) << POLARITY_BITS | code & _POLARITY_MASK
+        if leaf_tests.told[asked] == UNASKED:
+            lane, operand, told = leaf_test(predicates, lookup, code)
+            leaf_tests.lane[asked], leaf_tests.operand[asked] = lane, operand
+            leaf_tests.told[asked] = told
+        told = leaf_tests.told[asked]
+        if told != EXACT:
+            is_open = True
+        if told == NO_TEST:
+            continue
+        if count == ROW_TESTS_MAX:
+            is_open = True
+            continue
+        share = table.share[position]
+        place = count
+        while place > 0 and tests.share[place - 1] > share:
+            tests.lane[place], tests.operand[place] = (
+                tests.lane[place - 1],
+                tests.operand[place - 1],
+            )
+            tests.share[place] = tests.share[place - 1]
+            place -= 1
+        tests.lane[place], tests.operand[place] = leaf_tests.lane[asked], leaf_tests.operand[asked]
+        tests.share[place] = share
+        count += 1
+    return count, is_open
+
+
+@leaf
+def mark_lanes(record: NDArray[np.uint64], used: NDArray[np.bool_]) -> None:
+    """Note the lanes that some record tests."""
+    for line in range(record.size // RECORD_WORDS):
+        word = line * RECORD_WORDS + TESTS
+        for test in range(TESTS):
+            lanes = record[word] if test < 4 else record[word + 1]
+            lane = np.int64(lanes >> (_LANE_BITS * np.uint64(test & 3)) & _LANE_MASK)
+            used[lane] = True
+
+
+@inlined
+def _is_key_leaf(
+    compiled: Compiled,
+    lookup: Lookup,
+    elements: Elements,
+    table: LeafTable,
+    element: int,
+    code: int,
+) -> bool:
+    """Is a leaf certain to hold where the row's key is met?"""
+    for place in range(elements.leaf.shape[1]):
+        if elements.leaf[element, place] == code:
+            if filing_of_leaf(compiled.predicates, code) < BY_POINTS:
+                return False
+            number = code >> POLARITY_BITS
+            has_parts = table.lane[table.position[number]] != 0
+            return bool(has_parts and parts_are_exact(compiled.predicates, lookup, number))
+    return False
+
+
+@inlined
+def parts_are_exact(predicates: PredicateColumns, lookup: Lookup, number: int) -> bool:
+    """Does a predicate hold wherever one of its parts is met? Not where these are coarser cells."""
+    kind = predicates.record[number]["kind"]
+    if kind <= _IN:
+        return True
+    attribute = int(predicates.record[number]["attribute"])
+    spaces = lookup.lanes.spaces
+    if kind == _RANGE:
+        start, stop = spaces.number_cut_start[attribute], spaces.number_cut_start[attribute + 1]
+        return bool(lookup.lanes.number_coarse[stop + attribute] == stop - start)
+    start, stop = spaces.string_cut_start[attribute], spaces.string_cut_start[attribute + 1]
+    return bool(kind != _LIKE and lookup.lanes.string_coarse[stop + attribute] == stop - start)

@@ -1,0 +1,471 @@
+"""Matching by records: the keys of a group of events, the buckets they lead to, the rows that pass.
+
+    1  words and keys of each event; keys that a filter knows to be nobody's go at once
+    2  the bucket of each key, its slot asked for while the next event is read
+    3  (bucket, event) pairs by place of the bucket, so that memory is read in sequence, and a
+       bucket that several events meet is read once
+    4  the tests of each record of a bucket, on each of its events
+    5  what passed, event by event: rows ascending, each once; programs decide what is open
+
+An event alone is a group of one, and takes the same way.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.columns import EventBatch
+from index.kernels import inlined, leaf
+from index.kernels.cover import Elements
+from index.kernels.event_words import (
+    EventMemory,
+    enter_words,
+    forget_parts,
+    forget_words,
+    new_event_memory,
+)
+from index.kernels.keys import find_bucket
+from index.kernels.lanes import LaneColumns, passes_wide
+from index.kernels.prefetch import prefetch
+from index.kernels.probe import VERDICT_BITS, Compiled, Hits, prefetch_ahead
+from index.kernels.record_filing import MORE, OPEN, RECORD_WORDS, ROW_SHIFT, SPECIAL, TESTS
+from index.kernels.schemas import SchemaTrie, list_event_keys
+from index.kernels.scratch import Scratch, new_scratch
+from index.kernels.verify import NO, YES, enter_event, holds, leave_event
+from index.kernels.words import trailing_zeros
+
+GROUP_EVENTS_MAX = 1_024
+GROUP_WORDS_MAX = 1 << 15
+"""4 MB of words of events; with many lanes a group is of fewer events."""
+GROUP_KEYS_MAX = 1 << 18
+GROUP_CANDIDATES_MAX = 1 << 21
+"""Rows that the events of a group may find before it is closed, unless its first finds more."""
+
+KEYS_AT_FIRST = 256
+"""Keys that there is room for at first, an event."""
+FOR_KEYS, FOR_CANDIDATES, FOR_HITS = 1, 2, 3
+"""What more room is needed for."""
+
+COUNTS = 5
+KEYS, BUCKETS, CANDIDATES, VERIFIED, HITS = range(COUNTS)
+"""Places in `RecordMemory.counts`: keys looked for, buckets found, rows in them, programs run."""
+
+_BUCKETS_AHEAD = 12
+_DIGIT_BITS = 11
+_DIGITS = 1 << _DIGIT_BITS
+_LANE = np.uint64(0xFFFF)
+_LANE_BITS = np.uint64(16)
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+_ROW_MASK = (1 << 33) - 1
+_ONE, _ZERO = np.uint64(1), np.uint64(0)
+_TWO, _THREE, _FOUR, _FIVE = np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(5)
+_RECORD_WORDS, _LANES, _LAST = np.uint64(RECORD_WORDS), np.uint64(TESTS), np.uint64(TESTS + 1)
+
+
+class RecordColumns(NamedTuple):
+    """Rows by key, as records, and what leads to them."""
+
+    lanes: LaneColumns
+    trie: SchemaTrie
+    part_used: NDArray[np.uint64]  # [parts / 64] bits of parts that keys are made of
+    key_filter: NDArray[np.uint64]
+    table: NDArray[np.uint64]  # [slots, 2] see index.kernels.keys; bounds count records
+    record: NDArray[np.uint64]  # [filings * RECORD_WORDS] see index.kernels.record_filing
+    residue: NDArray[np.int32]  # rows without key, tried on every event
+    elements: Elements  # what each row is filed under, for `explain`
+
+
+class RecordMemory(NamedTuple):
+    """Working memory of one call."""
+
+    events: EventMemory
+    scratch: Scratch
+    key: NDArray[np.uint64]  # keys of the group's events
+    key_event: NDArray[np.int32]
+    found: NDArray[np.uint64]  # [2, keys] start of a bucket << 32 | its stop, and room to sort
+    found_event: NDArray[np.int32]  # [2, keys] numbers in the group
+    digit: NDArray[np.int64]  # counts of the sort's digits
+    passed: NDArray[np.int64]  # event << 33 | row << 1 | is open
+    by_event: NDArray[np.int64]  # the same, event after event
+    first: NDArray[np.int64]  # [group + 1] of each event in `by_event`
+    seen: NDArray[np.uint64]  # [rows / 64] bits of the rows of the event at hand
+    open: NDArray[np.uint64]  # [rows / 64] those that programs decide
+    any: NDArray[np.uint64]  # [rows / 4096] words of `seen` that are not 0
+    row: NDArray[np.int32]  # [rows] of the event at hand
+    verdict: NDArray[np.uint8]  # [rows]
+    open_row: NDArray[np.int32]  # [rows] those that programs decide
+    open_place: NDArray[np.int32]  # [rows] their places in `row`
+    counts: NDArray[np.int64]
+
+
+def new_record_memory(
+    columns: RecordColumns,
+    batch: EventBatch,
+    attribute_count: int,
+    row_count: int,
+    group_events: int = GROUP_EVENTS_MAX,
+) -> RecordMemory:
+    """Memory for events of a batch, in groups of at most so many, and rows below `row_count`."""
+    event_count = batch.entry_start.size - 1
+    group = min(group_events, GROUP_WORDS_MAX // int(columns.lanes.first[1]), event_count)
+    group = max(group, 1)
+    words = (row_count >> 6) + 1
+    memory = RecordMemory(
+        new_event_memory(columns.lanes, batch, group),
+        new_scratch(attribute_count),
+        np.empty(0, np.uint64),
+        np.empty(0, np.int32),
+        np.empty((2, 0), np.uint64),
+        np.empty((2, 0), np.int32),
+        np.zeros(_DIGITS + 1, np.int64),
+        np.empty(0, np.int64),
+        np.empty(0, np.int64),
+        np.zeros(group + 1, np.int64),
+        np.zeros(words, np.uint64),
+        np.zeros(words, np.uint64),
+        np.zeros((words >> 6) + 1, np.uint64),
+        np.empty(row_count + 1, np.int32),
+        np.empty(row_count + 1, np.uint8),
+        np.empty(row_count + 1, np.int32),
+        np.empty(row_count + 1, np.int32),
+        np.zeros(COUNTS, np.int64),
+    )
+    room = min(KEYS_AT_FIRST * group, GROUP_KEYS_MAX)
+    return with_candidates(with_keys(memory, room), min(room, GROUP_CANDIDATES_MAX))
+
+
+def with_keys(memory: RecordMemory, count: int) -> RecordMemory:
+    """The same memory with room for so many keys."""
+    return memory._replace(
+        key=np.empty(count, np.uint64),
+        key_event=np.empty(count, np.int32),
+        found=np.empty((2, count), np.uint64),
+        found_event=np.empty((2, count), np.int32),
+    )
+
+
+def with_candidates(memory: RecordMemory, count: int) -> RecordMemory:
+    """The same memory with room for so many candidates."""
+    return memory._replace(passed=np.empty(count, np.int64), by_event=np.empty(count, np.int64))
+
+
+@leaf
+def match_groups(
+    columns: RecordColumns,
+    compiled: Compiled,
+    batch: EventBatch,
+    memory: RecordMemory,
+    hits: Hits,
+    first_event: int,
+) -> tuple[int, int, int]:
+    """Match from `first_event` on, group by group.
+
+    Returns the event that is next, what there was too little room for, and how much it needs.
+    """
+    event_count = batch.entry_start.size - 1
+    event = first_event
+    while event < event_count:
+        group, bucket_count = _find_buckets(columns, batch, memory, event)
+        if group == 0:
+            forget_words(memory.events, columns.lanes.first[1])
+            return event, FOR_KEYS, 2 * memory.key.size
+        group, bucket_count, candidates = _close_group(memory, group, bucket_count)
+        wanted = candidates + group * columns.residue.size
+        if candidates > memory.passed.size or hits.start[event] + wanted > hits.hit.size:
+            forget_words(memory.events, columns.lanes.first[1])
+            lacks_hits = candidates <= memory.passed.size
+            return event, FOR_HITS if lacks_hits else FOR_CANDIDATES, wanted
+        memory.counts[CANDIDATES] += wanted
+        memory.counts[BUCKETS] += bucket_count
+        _sort_buckets(memory, bucket_count)
+        passed = _test_records(columns, memory, bucket_count)
+        forget_words(memory.events, columns.lanes.first[1])
+        _order_by_event(memory, group, passed)
+        for at in range(group):
+            _finish_event(columns, compiled, batch, memory, hits, event + at, at)
+        event += group
+    return event_count, 0, 0
+
+
+@leaf
+def _find_buckets(
+    columns: RecordColumns, batch: EventBatch, memory: RecordMemory, first_event: int
+) -> tuple[int, int]:
+    """Fill `found` with the buckets of a group of events; returns the events and the buckets.
+
+    There is no event if not even the keys of the first fit.
+    """
+    event_count = batch.entry_start.size - 1
+    group = min(memory.first.size - 1, event_count - first_event)
+    count, asked, found = 0, 0, 0
+    for at in range(group):
+        enter_words(columns.lanes, columns.part_used, batch, first_event + at, at, memory.events)
+        before = count
+        count = list_event_keys(
+            columns.trie,
+            columns.key_filter,
+            memory.events,
+            memory.events.unsure[at],
+            memory.key,
+            count,
+        )
+        forget_parts(memory.events)
+        if count < 0:
+            found = _look_up(columns, memory, asked, before, found)
+            return at, found
+        for place in range(before, count):
+            memory.key_event[place] = at
+            slot = np.int64(memory.key[place] >> _HALF) & (columns.table.shape[0] - 1)
+            prefetch(columns.table, 2 * slot)
+        # The slots of the event before have had time to arrive.
+        found = _look_up(columns, memory, asked, before, found)
+        asked = before
+    memory.counts[KEYS] += count
+    return group, _look_up(columns, memory, asked, count, found)
+
+
+@inlined
+def _look_up(
+    columns: RecordColumns, memory: RecordMemory, first: int, stop: int, found: int
+) -> int:
+    """Append the buckets of the keys first..stop; returns how many there are now."""
+    for place in range(first, stop):
+        start, end = find_bucket(columns.table, memory.key[place])
+        memory.found[0, found] = np.uint64(start) << _HALF | np.uint64(end)
+        memory.found_event[0, found] = memory.key_event[place]
+        found += 1 if end > start else 0
+    return found
+
+
+@leaf
+def _close_group(memory: RecordMemory, group: int, bucket_count: int) -> tuple[int, int, int]:
+    """The first events of a group that have few enough candidates: events, buckets, candidates."""
+    total, kept, at = 0, 0, 0
+    while at < bucket_count:
+        event = memory.found_event[0, at]
+        stop, mine = at, 0
+        while stop < bucket_count and memory.found_event[0, stop] == event:
+            bounds = memory.found[0, stop]
+            mine += np.int64((bounds & _LOW) - (bounds >> _HALF))
+            stop += 1
+        if total + mine > GROUP_CANDIDATES_MAX and event > 0:
+            return int(event), kept, total
+        total += mine
+        at = kept = stop
+    return group, bucket_count, total
+
+
+@leaf
+def _sort_buckets(memory: RecordMemory, count: int) -> None:
+    """Sort found[0] by the place of the bucket, events of one ascending: by digits, last first."""
+    highest = _ZERO
+    for at in range(count):
+        highest |= memory.found[0, at] >> _HALF
+    shift = _HALF
+    side = 0
+    while highest:
+        memory.digit[:] = 0
+        for at in range(count):
+            digit = np.int64(memory.found[side, at] >> shift & np.uint64(_DIGITS - 1))
+            memory.digit[digit + 1] += 1
+        for digit in range(_DIGITS):
+            memory.digit[digit + 1] += memory.digit[digit]
+        for at in range(count):
+            digit = np.int64(memory.found[side, at] >> shift & np.uint64(_DIGITS - 1))
+            place = memory.digit[digit]
+            memory.digit[digit] = place + 1
+            memory.found[1 - side, place] = memory.found[side, at]
+            memory.found_event[1 - side, place] = memory.found_event[side, at]
+        side = 1 - side
+        shift += np.uint64(_DIGIT_BITS)
+        highest >>= np.uint64(_DIGIT_BITS)
+    if side == 1:
+        for at in range(count):
+            memory.found[0, at] = memory.found[1, at]
+            memory.found_event[0, at] = memory.found_event[1, at]
+
+
+@leaf
+def _test_records(columns: RecordColumns, memory: RecordMemory, bucket_count: int) -> int:
+    """Fill `passed` with the rows whose records pass; returns how many.
+
+    Places are unsigned where they are used most: numba lets signed ones count from the end, too.
+    """
+    tested = np.uint64(columns.lanes.first[1])
+    count, at = 0, 0
+    while at < bucket_count:
+        bounds = memory.found[0, at]
+        stop = at + 1
+        while stop < bucket_count and memory.found[0, stop] == bounds:
+            stop += 1
+        if at + _BUCKETS_AHEAD < bucket_count:
+            later = np.int64(memory.found[0, at + _BUCKETS_AHEAD] >> _HALF)
+            prefetch(columns.record, later * RECORD_WORDS)
+            prefetch(columns.record, (later + 1) * RECORD_WORDS)
+        for record in range(bounds >> _HALF, bounds & _LOW):
+            start = np.uint64(record) * _RECORD_WORDS
+            last = columns.record[start + _LAST]
+            for place in range(at, stop):
+                event = np.uint64(memory.found_event[0, place])
+                if last & SPECIAL == _ZERO:
+                    passes = _passes(columns.record, memory.events.word, start, event * tested)
+                else:
+                    passes = _passes_slowly(columns, memory, start, event)
+                if passes:
+                    is_open = np.int64(memory.events.unsure[event] or last & OPEN != _ZERO)
+                    row = np.int64(last >> ROW_SHIFT)
+                    memory.passed[count] = np.int64(event) << 33 | row << 1 | is_open
+                    count += 1
+        at = stop
+    return count
+
+
+@inlined
+def _passes(
+    record: NDArray[np.uint64], word: NDArray[np.uint64], start: np.uint64, words: np.uint64
+) -> bool:
+    """Does an event, whose words begin at `words`, pass a record of narrow tests in one line?
+
+    Two tests are made before the first branch, and the other four before the second: a branch that
+    is foreseen wrongly costs more than four tests.
+    """
+    lanes = record[start + _LANES]
+    first = word[words + (lanes & _LANE)] & record[start]
+    second = word[words + (lanes >> _LANE_BITS & _LANE)] & record[start + _ONE]
+    if (first == _ZERO) | (second == _ZERO):
+        return False
+    lanes >>= _HALF
+    first = word[words + (lanes & _LANE)] & record[start + _TWO]
+    second = word[words + (lanes >> _LANE_BITS)] & record[start + _THREE]
+    lanes = record[start + _LAST]
+    third = word[words + (lanes & _LANE)] & record[start + _FOUR]
+    fourth = word[words + (lanes >> _LANE_BITS & _LANE)] & record[start + _FIVE]
+    return bool((first != _ZERO) & (second != _ZERO) & (third != _ZERO) & (fourth != _ZERO))
+
+
+@inlined
+def _passes_slowly(
+    columns: RecordColumns, memory: RecordMemory, start: np.uint64, event: np.uint64
+) -> bool:
+    """The same for records of any tests and any number of lines."""
+    record, word = columns.record, memory.events.word
+    first_wide = np.uint64(columns.lanes.first[0])
+    words = event * np.uint64(columns.lanes.first[1])
+    unsure = memory.events.unsure[event]
+    while True:
+        lanes, last = record[start + _LANES], record[start + _LAST]
+        has_more = last & MORE != _ZERO
+        for test in range(TESTS):
+            if test == 4:
+                lanes = last
+            elif test == TESTS - 1 and has_more:
+                break
+            lane = lanes & _LANE
+            lanes >>= _LANE_BITS
+            shown, operand = word[words + lane], record[start + np.uint64(test)]
+            if lane < first_wide:
+                if shown & operand == _ZERO:
+                    return False
+            elif not passes_wide(shown, operand, unsure):
+                return False
+        if not has_more:
+            return True
+        start = record[start + _FIVE] * _RECORD_WORDS
+
+
+@leaf
+def _order_by_event(memory: RecordMemory, group: int, count: int) -> None:
+    """Fill `by_event` with what passed, event after event, and `first` with their bounds."""
+    memory.first[: group + 1] = 0
+    for at in range(count):
+        memory.first[(memory.passed[at] >> 33) + 1] += 1
+    for event in range(group):
+        memory.first[event + 1] += memory.first[event]
+    for at in range(count):
+        event = memory.passed[at] >> 33
+        memory.by_event[memory.first[event]] = memory.passed[at] & _ROW_MASK
+        memory.first[event] += 1
+    for event in range(group, 0, -1):
+        memory.first[event] = memory.first[event - 1]
+    memory.first[0] = 0
+
+
+@leaf
+def _finish_event(
+    columns: RecordColumns,
+    compiled: Compiled,
+    batch: EventBatch,
+    memory: RecordMemory,
+    hits: Hits,
+    event: int,
+    at: int,
+) -> None:
+    """Append the hits of an event, the group's number `at`; there is room for them."""
+    start, stop = memory.first[at], memory.first[at + 1]
+    for place in range(columns.residue.size):
+        _see(memory, np.int64(columns.residue[place]) << 1 | 1)
+    for place in range(start, stop):
+        _see(memory, memory.by_event[place])
+    count, open_count = _take_seen(memory)
+    if open_count:
+        _run_programs(compiled, batch, memory, event, open_count)
+    hit = hits.start[event]
+    for place in range(count):
+        hits.hit[hit] = np.int64(memory.row[place]) << VERDICT_BITS | memory.verdict[place]
+        hit += 1 if memory.verdict[place] != NO else 0
+    memory.counts[HITS] += hit - hits.start[event]
+    hits.start[event + 1] = hit
+
+
+@inlined
+def _run_programs(
+    compiled: Compiled, batch: EventBatch, memory: RecordMemory, event: int, open_count: int
+) -> None:
+    """Decide the open rows of an event."""
+    enter_event(batch, event, memory.scratch.entry_of)
+    for at in range(open_count):
+        prefetch_ahead(compiled, memory.open_row, at, open_count)
+        row = memory.open_row[at]
+        verdict = holds(compiled.programs, compiled.predicates, batch, memory.scratch, row)
+        memory.verdict[memory.open_place[at]] = verdict
+    leave_event(batch, event, memory.scratch.entry_of)
+    memory.counts[VERIFIED] += open_count
+
+
+@inlined
+def _see(memory: RecordMemory, found: int) -> None:
+    """Note a row, given as row << 1 | is open."""
+    word, bit = found >> 7, _ONE << np.uint64(found >> 1 & 63)
+    memory.seen[word] |= bit
+    if found & 1:
+        memory.open[word] |= bit
+    memory.any[word >> 6] |= _ONE << np.uint64(word & 63)
+
+
+@inlined
+def _take_seen(memory: RecordMemory) -> tuple[int, int]:
+    """Fill `row` with the rows seen, ascending, and list the open ones: how many of both."""
+    count = open_count = 0
+    for upper in range(memory.any.size):
+        words = memory.any[upper]
+        memory.any[upper] = _ZERO
+        while words:
+            word = upper << 6 | trailing_zeros(words)
+            words &= words - _ONE
+            rows, is_open = memory.seen[word], memory.open[word]
+            memory.seen[word] = _ZERO
+            memory.open[word] = _ZERO
+            while rows:
+                bit = trailing_zeros(rows)
+                rows &= rows - _ONE
+                row = word << 6 | bit
+                memory.row[count] = row
+                memory.verdict[count] = YES
+                memory.open_row[open_count] = row
+                memory.open_place[open_count] = count
+                open_count += 1 if is_open >> np.uint64(bit) & _ONE else 0
+                count += 1
+    return count, open_count

@@ -1,0 +1,279 @@
+"""The lanes of a segment: how finely each attribute's values are divided, and what is expected.
+
+See `index.kernels.lanes` for what a lane is. Those of up to 63 codes come first, then wider ones,
+each kind by how many leaves ask for it; a record names lanes by 16 bits, so beyond 65,536 no tests
+are made, and keys alone are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.access import Shares, known_or, range_guesses
+from index.kernels.cover import LeafCosts
+from index.kernels.lanes import (
+    HASHED,
+    NARROW_CODES_MAX,
+    LaneColumns,
+    Lookup,
+    fill_direct,
+    insert_points,
+)
+from index.kernels.probe import Compiled
+from index.kernels.record_filing import mark_lanes
+from index.predicates import NO_MARK, NOCASE, STRING_MARK, PredicateColumns, PredicateKind
+from index.spaces import FACET_BITS, Division, Facet, divide_finely
+
+TESTED_LANES_MAX = 1 << 16
+LANES_MAX = 1 << 24
+DIRECT_MIN, DIRECT_RATIO = 32, 8
+"""The codes of integers are listed if there are at most so many, and so many for each end."""
+EVENT_ATTRIBUTES = 24
+"""Without statistics an event is taken to have so many of the attributes that predicates name."""
+
+
+class Points(NamedTuple):
+    """The distinct points of all dimensions, by ascending dimension, and the predicates of each."""
+
+    dimension: NDArray[np.int64]
+    number: NDArray[np.float64]
+    mark: NDArray[np.int16]
+    code: NDArray[np.int64]  # from 1 on in each dimension
+    count: NDArray[np.int64]  # leaves that name the point
+    first: NDArray[np.int64]  # the first point of each dimension that has any
+    of_dimension: NDArray[np.int64]  # number of the dimension among those
+    owner: NDArray[np.int64]  # place of a predicate among those in use
+    place: NDArray[np.int64]  # a point of it
+
+
+def build_lanes(
+    predicates: PredicateColumns,
+    used: NDArray[np.int64],
+    leaf_count: NDArray[np.int64],
+    attribute_count: int,
+) -> tuple[Lookup, Points]:
+    """The lanes of the predicates numbered `used`, each of which so many leaves name."""
+    division = divide_finely(predicates, used, attribute_count)
+    points = _points(predicates, used, leaf_count)
+    codes, leaves = _dimensions(predicates, used, leaf_count, division, points, attribute_count)
+    dimension, first = _ordered(codes, leaves)
+    lane_of = np.zeros(attribute_count << FACET_BITS, np.int32)
+    lane_of[dimension] = np.arange(1, dimension.size + 1)
+    part_start = np.zeros(dimension.size + 2, np.int64)
+    part_start[1] = 1
+    np.cumsum(codes[dimension], out=part_start[2:])
+    part_start[2:] += 1
+    facets = np.zeros(attribute_count, np.uint8)
+    has_lane = (lane_of > 0).reshape(attribute_count, 1 << FACET_BITS)
+    for facet in Facet:
+        facets |= has_lane[:, facet].astype(np.uint8) << np.uint8(facet)
+    lanes = LaneColumns(
+        lane_of,
+        facets,
+        np.array([*first, dimension.size + 1]),
+        part_start,
+        division.spaces,
+        _coarser(division.number_kept, division.spaces.number_cut_start),
+        _coarser(division.string_kept, division.spaces.string_cut_start),
+        np.zeros((1 << max(2 * points.number.size - 1, 1).bit_length(), 2), np.uint64),
+        *_direct_integers(division, points, attribute_count),
+    )
+    insert_points(lanes.point, lane_of[points.dimension], points.number, points.mark, points.code)
+    fill_direct(lanes)
+    position = np.zeros(int(used[-1]) + 1 if used.size else 0, np.int32)
+    position[used] = np.arange(used.size)
+    return Lookup(lanes, position, division.covers), points
+
+
+def _direct_integers(
+    division: Division, points: Points, attribute_count: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.uint64]]:
+    """Room for the codes of integers, where those that predicates name lie close together."""
+    spaces = division.spaces
+    is_number = np.abs(points.mark.astype(np.int64)) < NO_MARK
+    attribute = np.concatenate(
+        (
+            points.dimension[is_number] >> FACET_BITS,
+            np.repeat(np.arange(attribute_count), np.diff(spaces.number_cut_start)),
+        )
+    )
+    number = np.concatenate((points.number[is_number], spaces.number_cut_double))
+    count = np.bincount(attribute, minlength=attribute_count)
+    low, high = np.full(attribute_count, np.inf), np.full(attribute_count, -np.inf)
+    np.minimum.at(low, attribute, number)
+    np.maximum.at(high, attribute, number)
+    span = np.where(count > 0, np.ceil(high) - np.floor(low) + 2, 0)
+    is_dense = (span <= DIRECT_MIN + DIRECT_RATIO * count) & (np.abs(low) + span < 2.0**53)
+    size = np.where(is_dense, span, 0).astype(np.int64)
+    start = np.concatenate((np.zeros(1, np.int64), np.cumsum(size)))
+    first = np.where(size > 0, np.floor(low), 0.0)
+    return start, first, np.zeros(int(start[-1]), np.uint64)
+
+
+def only_used(
+    lanes: LaneColumns, record: NDArray[np.uint64], schemas: NDArray[np.int32]
+) -> LaneColumns:
+    """The same lanes, of which events show no more than some test or some key asks for."""
+    used = np.zeros(int(lanes.first[2]), np.bool_)
+    mark_lanes(record, used)
+    used[schemas] = True
+    asked = (used[lanes.lane_of] & (lanes.lane_of > 0)).reshape(lanes.facets.size, 1 << FACET_BITS)
+    asked[:, Facet.POINT] |= asked[:, HASHED]
+    asked[:, Facet.FOLDED] |= asked[:, HASHED + 1]
+    facets = np.zeros_like(lanes.facets)
+    for facet in Facet:
+        facets |= asked[:, facet].astype(np.uint8) << np.uint8(facet)
+    return lanes._replace(facets=facets)
+
+
+def _coarser(kept: NDArray[np.bool_], cut_start: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The coarser cell of each cell: as many cuts as are kept lie before it."""
+    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept)))
+    attribute = np.repeat(np.arange(cut_start.size - 1), np.diff(cut_start) + 1)
+    cut = np.arange(attribute.size) - attribute
+    coarser: NDArray[np.int32] = (before[cut] - before[cut_start[attribute]]).astype(np.int32)
+    return coarser
+
+
+def _points(
+    predicates: PredicateColumns, used: NDArray[np.int64], leaf_count: NDArray[np.int64]
+) -> Points:
+    """The distinct operands of =, IN and IS NULL."""
+    record = predicates.record[used]
+    kind = record["kind"]
+    alone = np.flatnonzero((kind == PredicateKind.EQUAL) | (kind == PredicateKind.IS_NULL))
+    sets = np.flatnonzero(kind == PredicateKind.IN)
+    size = record["size"][sets].astype(np.int64)
+    member = np.repeat(record["start"][sets] - (np.cumsum(size) - size), size)
+    member += np.arange(int(size.sum()))
+    owner = np.concatenate((alone, np.repeat(sets, size)))
+    is_null = record["kind"][alone] == PredicateKind.IS_NULL
+    number = np.where(is_null, 0.0, record["low"][alone])
+    mark = np.where(is_null, np.int16(NO_MARK), record["low_residual"][alone])
+    number = np.concatenate((number, predicates.member_number[member]))
+    mark = np.concatenate((mark, predicates.member_mark[member]))
+    is_folded = (record["flags"][owner] & NOCASE != 0) & (mark == STRING_MARK)
+    facet = np.where(is_folded, Facet.FOLDED, Facet.POINT)
+    dimension = record["attribute"][owner].astype(np.int64) << FACET_BITS | facet
+    order = np.lexsort((mark, number, dimension))
+    is_new = np.ones(order.size, np.bool_)
+    is_new[1:] = False
+    for part in (dimension, number, mark):
+        ordered = part[order]
+        is_new[1:] |= ordered[1:] != ordered[:-1]
+    distinct = order[is_new]
+    place = np.empty(order.size, np.int64)
+    place[order] = np.cumsum(is_new) - 1
+    count = np.bincount(place, leaf_count[owner], distinct.size).astype(np.int64)
+    _, first, which = np.unique(dimension[distinct], return_index=True, return_inverse=True)
+    code = np.arange(distinct.size) - first[which] + 1
+    parts = dimension[distinct], number[distinct], mark[distinct], code, count
+    return Points(*parts, first, which, owner, place)
+
+
+def _dimensions(
+    predicates: PredicateColumns,
+    used: NDArray[np.int64],
+    leaf_count: NDArray[np.int64],
+    division: Division,
+    points: Points,
+    attribute_count: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Codes of every dimension, 0 where it needs no lane, and the leaves that ask for it."""
+    codes = np.zeros(attribute_count << FACET_BITS, np.int64)
+    leaves = np.zeros(attribute_count << FACET_BITS, np.int64)
+    record = predicates.record[used]
+    base = record["attribute"].astype(np.int64) << FACET_BITS
+    of_attribute = np.bincount(record["attribute"], leaf_count, attribute_count).astype(np.int64)
+    # Presence and existence are what is left of any leaf that nothing else can be said of.
+    for facet in (Facet.PRESENT, Facet.EXISTS):
+        at = (np.arange(attribute_count) << FACET_BITS) | facet
+        leaves[at] = of_attribute
+        codes[at] = of_attribute > 0
+    np.add.at(codes, points.dimension, 1)
+    np.add.at(leaves, points.dimension, points.count)
+    codes[points.dimension[points.first]] += 1  # for all other values
+    for facet, cut_start in (
+        (Facet.NUMBER_CELL, division.spaces.number_cut_start),
+        (Facet.STRING_CELL, division.spaces.string_cut_start),
+    ):
+        runs = np.repeat(np.arange(used.size), np.diff(division.covers.run_start))
+        asking = np.unique(runs[division.covers.facet == facet])
+        np.add.at(leaves, base[asking] | facet, leaf_count[asking])
+        at = np.unique(base[asking] | facet)
+        codes[at] = np.diff(cut_start)[at >> FACET_BITS] + 1
+    wide = np.flatnonzero(codes > NARROW_CODES_MAX)
+    for facet, beside in ((Facet.POINT, HASHED), (Facet.FOLDED, HASHED + 1)):
+        mine = wide[wide & ((1 << FACET_BITS) - 1) == facet]
+        codes[mine - facet + beside] = 1
+        leaves[mine - facet + beside] = leaves[mine]
+    return codes, leaves
+
+
+def _ordered(
+    codes: NDArray[np.int64], leaves: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], tuple[int, int]]:
+    """Dimensions in the order of their lanes, and the first wide lane and the first untested."""
+    dimension = np.flatnonzero(codes)
+    by_leaves = dimension[np.argsort(-leaves[dimension], kind="stable")]
+    is_narrow = codes[by_leaves] <= NARROW_CODES_MAX
+    is_tested = np.zeros(by_leaves.size, np.bool_)
+    is_tested[: TESTED_LANES_MAX - 1] = True
+    parts = is_tested & is_narrow, is_tested & ~is_narrow, ~is_tested
+    narrow, wide, untested = (by_leaves[part] for part in parts)
+    first = 1 + narrow.size, 1 + narrow.size + wide.size
+    return np.concatenate((narrow, wide, untested)), first
+
+
+class Expected(NamedTuple):
+    """The shares of events that are expected to satisfy predicates, and to have attributes."""
+
+    predicate: NDArray[np.float64]  # [u]
+    presence: NDArray[np.float64]  # [a]
+
+
+def expected_shares(
+    compiled: Compiled,
+    used: NDArray[np.int64],
+    leaf_count: NDArray[np.int64],
+    lookup: Lookup,
+    points: Points,
+    shares: Shares,
+    attribute_count: int,
+) -> Expected:
+    """What statistics know, and guesses where they know nothing.
+
+    A guess takes events to be about what subscriptions ask for: an attribute that is named often is
+    there often, and a value that is compared with often comes often.
+    """
+    record = compiled.predicates.record[used]
+    attribute = record["attribute"].astype(np.int64)
+    named = np.bincount(attribute, leaf_count, attribute_count)
+    presence = np.minimum(1.0, EVENT_ATTRIBUTES * named / max(1.0, float(named.sum())))
+    presence[named == 0] = 1.0
+    known = shares.of_attribute[:attribute_count]
+    presence[: known.size] = np.where(np.isnan(known), presence[: known.size], known)
+    within = np.full(used.size, np.nan)
+    if points.owner.size:
+        weight = points.count + 1.0
+        weight /= np.add.reduceat(weight, points.first)[points.of_dimension]
+        within = np.bincount(points.owner, weight[points.place], used.size)
+        within[np.bincount(points.owner, minlength=used.size) == 0] = np.nan
+    covers = lookup.covers
+    runs = np.repeat(np.arange(used.size), np.diff(covers.run_start))
+    cells = np.bincount(runs, covers.last - covers.first + 1, used.size).astype(np.int64)
+    is_range = np.diff(covers.run_start) > 0
+    ranges = range_guesses(compiled.predicates, used, lookup.lanes.spaces, cells)
+    within[is_range] = ranges[is_range]
+    guess = np.where(np.isnan(within), 1.0, within) * presence[attribute]
+    guess[record["kind"] == PredicateKind.MISSING] = 1.0
+    return Expected(known_or(guess, used, shares), presence)
+
+
+def leaf_costs(lookup: Lookup, expected: Expected, part_count: NDArray[np.int32]) -> LeafCosts:
+    """The same as what access covers of any tree are chosen by."""
+    counts = part_count.astype(np.int64)
+    return LeafCosts(lookup.position, expected.predicate, counts, expected.presence)
