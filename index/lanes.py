@@ -1,8 +1,8 @@
 """The lanes of a segment: how finely each attribute's values are divided, and what is expected.
 
-See `index.kernels.lanes` for what a lane is. Those of up to 63 codes come first, then wider ones,
-each kind by how many leaves ask for it; a record names lanes by 16 bits, so beyond 65,536 no tests
-are made, and keys alone are.
+See `index.kernels.lanes` for what a lane is. Those of up to 63 codes come first, then hashed and
+wider ones, each kind by how many leaves ask for it; a record names lanes by 16 bits, so beyond
+65,536 no tests are made, and keys alone are.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from index.access import Shares, known_or, range_guesses
 from index.kernels.cover import LeafCosts
 from index.kernels.lanes import (
+    ALL_LANES,
     HASHED,
     NARROW_CODES_MAX,
     LaneColumns,
@@ -24,7 +25,7 @@ from index.kernels.lanes import (
 )
 from index.kernels.probe import Compiled
 from index.kernels.record_filing import mark_lanes
-from index.predicates import NO_MARK, NOCASE, STRING_MARK, PredicateColumns, PredicateKind
+from index.predicates import ALL, NO_MARK, NOCASE, STRING_MARK, PredicateColumns, PredicateKind
 from index.spaces import FACET_BITS, Division, Facet, divide_finely
 
 TESTED_LANES_MAX = 1 << 16
@@ -59,7 +60,7 @@ def build_lanes(
     division = divide_finely(predicates, used, attribute_count)
     points = _points(predicates, used, leaf_count)
     codes, leaves = _dimensions(predicates, used, leaf_count, division, points, attribute_count)
-    dimension, first = _ordered(codes, leaves)
+    dimension, first = _ordered(codes, leaves, _asked(predicates, used, codes))
     lane_of = np.zeros(attribute_count << FACET_BITS, np.int32)
     lane_of[dimension] = np.arange(1, dimension.size + 1)
     part_start = np.zeros(dimension.size + 2, np.int64)
@@ -73,7 +74,7 @@ def build_lanes(
     lanes = LaneColumns(
         lane_of,
         facets,
-        np.array([*first, dimension.size + 1]),
+        np.array([*first.tolist(), dimension.size + 1]),
         part_start,
         division.spaces,
         _coarser(division.number_kept, division.spaces.number_cut_start),
@@ -117,7 +118,7 @@ def only_used(
     lanes: LaneColumns, record: NDArray[np.uint64], schemas: NDArray[np.int32]
 ) -> LaneColumns:
     """The same lanes, of which events show no more than some test or some key asks for."""
-    used = np.zeros(int(lanes.first[2]), np.bool_)
+    used = np.zeros(int(lanes.first[ALL_LANES]), np.bool_)
     mark_lanes(record, used)
     used[schemas] = True
     asked = (used[lanes.lane_of] & (lanes.lane_of > 0)).reshape(lanes.facets.size, 1 << FACET_BITS)
@@ -213,19 +214,40 @@ def _dimensions(
     return codes, leaves
 
 
+def _asked(
+    predicates: PredicateColumns, used: NDArray[np.int64], codes: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """The dimensions that leaves are tested on; keys alone are made of the others.
+
+    Presence and existence are, where a predicate asks for them or nothing else is known of it.
+    """
+    is_asked = codes > 0
+    facet = np.arange(codes.size) & ((1 << FACET_BITS) - 1)
+    is_asked &= (facet != Facet.PRESENT) & (facet != Facet.EXISTS)
+    record = predicates.record[used]
+    kind, base = record["kind"], record["attribute"].astype(np.int64) << FACET_BITS
+    has_codes = (kind >= PredicateKind.IS_NULL) & (kind <= PredicateKind.PREFIX)
+    is_text = kind > PredicateKind.RANGE
+    vague = (record["flags"] & ALL != 0) | (is_text & (record["flags"] & NOCASE != 0))
+    of_existence = kind <= PredicateKind.MISSING
+    is_asked[base[of_existence] | Facet.EXISTS] = True
+    is_asked[base[~of_existence & (~has_codes | vague)] | Facet.PRESENT] = True
+    return is_asked
+
+
 def _ordered(
-    codes: NDArray[np.int64], leaves: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], tuple[int, int]]:
-    """Dimensions in the order of their lanes, and the first wide lane and the first untested."""
+    codes: NDArray[np.int64], leaves: NDArray[np.int64], is_asked: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Dimensions in the order of their lanes, and the first hashed, wide and untested lane."""
     dimension = np.flatnonzero(codes)
     by_leaves = dimension[np.argsort(-leaves[dimension], kind="stable")]
-    is_narrow = codes[by_leaves] <= NARROW_CODES_MAX
-    is_tested = np.zeros(by_leaves.size, np.bool_)
-    is_tested[: TESTED_LANES_MAX - 1] = True
-    parts = is_tested & is_narrow, is_tested & ~is_narrow, ~is_tested
-    narrow, wide, untested = (by_leaves[part] for part in parts)
-    first = 1 + narrow.size, 1 + narrow.size + wide.size
-    return np.concatenate((narrow, wide, untested)), first
+    is_tested = is_asked[by_leaves]
+    is_tested &= np.cumsum(is_tested) < TESTED_LANES_MAX
+    is_hashed = by_leaves & ((1 << FACET_BITS) - 1) >= HASHED
+    is_wide = codes[by_leaves] > NARROW_CODES_MAX
+    kind = np.where(is_tested, np.where(is_wide, 2, np.where(is_hashed, 1, 0)), 3)
+    order = np.argsort(kind, kind="stable")
+    return by_leaves[order], 1 + np.searchsorted(kind[order], (1, 2, 3))
 
 
 class Expected(NamedTuple):

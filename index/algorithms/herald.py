@@ -35,7 +35,7 @@ from index.column_segment import ColumnSegment
 from index.columns import EventBatch
 from index.kernels.cover import SINGLE_KEYS_MAX, Elements, count_leaves, cover_rows, new_tree
 from index.kernels.keys import fill_table, set_bits
-from index.kernels.lanes import Lookup
+from index.kernels.lanes import ALL_LANES, Lookup
 from index.kernels.probe import Compiled, Hits
 from index.kernels.record_filing import (
     MORE,
@@ -137,7 +137,7 @@ class RecordTable(ColumnSegment[RecordColumns]):
             "open_count": int(
                 np.count_nonzero(columns.record[TESTS + 1 :: RECORD_WORDS] >> 32 & 1)
             ),
-            "lane_count": int(columns.lanes.first[2]),
+            "lane_count": int(columns.lanes.first[ALL_LANES]),
             "table_bytes": columns.table.nbytes,
             "record_bytes": columns.record.nbytes,
             "filter_bytes": columns.key_filter.nbytes,
@@ -225,7 +225,7 @@ def _leaf_table(
     lookup: Lookup, expected: Expected, lane: NDArray[np.int32], part_count: NDArray[np.int32]
 ) -> LeafTable:
     lane_of = lookup.lanes.lane_of
-    dimension = np.zeros(int(lookup.lanes.first[2]), np.int64)
+    dimension = np.zeros(int(lookup.lanes.first[ALL_LANES]), np.int64)
     known = np.flatnonzero(lane_of)
     dimension[lane_of[known]] = known
     presence = np.ones(dimension.size)
@@ -270,6 +270,6 @@ def _file(compiled: Compiled, filing: Filing) -> RecordColumns:
     if lines > kept:
         record = np.empty(lines * RECORD_WORDS, np.uint64)
         fill_records(*sources, record)
-    trie = build_trie(schemas.reshape(-1, 3), int(lanes.first[2]))
+    trie = build_trie(schemas.reshape(-1, 3), int(lanes.first[ALL_LANES]))
     lanes = only_used(lanes, record, schemas)
     return RecordColumns(lanes, trie, part_used, key_filter, slots, record, residue, elements)

@@ -16,10 +16,14 @@ from index.columns import ARRAY, PRESENT, EventBatch, ValueType
 from index.kernels import inlined, leaf
 from index.kernels.cells import number_cell, string_cell
 from index.kernels.lanes import (
+    ALL_LANES,
     ALWAYS_LANE,
     HASHED,
+    HASHED_LANES,
     NOTHING,
     OTHER,
+    UNTESTED,
+    WIDE,
     LaneColumns,
     direct_place,
     hash_bit,
@@ -33,7 +37,8 @@ _POINT, _FOLDED = int(Facet.POINT), int(Facet.FOLDED)
 _NUMBER_CELL, _STRING_CELL = int(Facet.NUMBER_CELL), int(Facet.STRING_CELL)
 _BOOLEAN, _NUMBER = int(ValueType.BOOLEAN), int(ValueType.NUMBER)
 _STRING = int(ValueType.STRING)
-_ONE, _ALL_BITS, _SIX = np.uint64(1), ~np.uint64(0), np.uint64(6)
+_ONE, _ZERO, _ALL_BITS = np.uint64(1), np.uint64(0), ~np.uint64(0)
+_NOTHING = _ONE << np.uint64(NOTHING)
 _IN_WORD = np.uint64(63)
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
@@ -41,9 +46,9 @@ _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 class EventMemory(NamedTuple):
     """Working memory for a group of events."""
 
-    default: NDArray[np.uint64]  # [lanes with tests] words of an event without attributes
     word: NDArray[np.uint64]  # [group * lanes with tests]
-    touched: NDArray[np.int64]  # places in `word` that are not the default
+    touched: NDArray[np.int64]  # places in `word` that attributes of events have changed
+    touched_lane: NDArray[np.int32]
     unsure: NDArray[np.bool_]  # [group] values that the words cannot show
     lane: NDArray[np.int32]  # parts of the event at hand, dimensions ascending
     part: NDArray[np.int64]
@@ -56,35 +61,32 @@ TOUCHED, PARTS = 0, 1
 
 def new_event_memory(lanes: LaneColumns, batch: EventBatch, group: int) -> EventMemory:
     """Memory for groups of that many events of the batch."""
-    tested = int(lanes.first[1])
+    tested = int(lanes.first[UNTESTED])
     default = np.zeros(tested, np.uint64)
-    default[: int(lanes.first[0])] = _ONE << np.uint64(NOTHING)
-    for facet in (HASHED, HASHED + 1):
-        hashed = lanes.lane_of[facet :: 1 << FACET_BITS]
-        default[hashed[(hashed > 0) & (hashed < tested)]] = 0
+    default[: int(lanes.first[HASHED_LANES])] = _NOTHING
     default[ALWAYS_LANE] = _ALL_BITS
     values = np.diff(batch.value_start[batch.entry_start])
     entries = np.diff(batch.entry_start)
     most = int((2 * entries + 3 * values).max(initial=0))
     touched = int((8 * entries).max(initial=0)) * group
     return EventMemory(
-        default,
         np.tile(default, group),
         np.empty(touched, np.int64),
+        np.empty(touched, np.int32),
         np.zeros(group, np.bool_),
         np.empty(most, np.int32),
         np.empty(most, np.int64),
-        np.zeros(int(lanes.first[2]), np.int32),
+        np.zeros(int(lanes.first[ALL_LANES]), np.int32),
         np.zeros(2, np.int64),
     )
 
 
 @leaf
-def forget_words(memory: EventMemory, tested: int) -> None:
+def forget_words(memory: EventMemory, first_hashed: int) -> None:
     """Let all events of the group be without attributes."""
     for at in range(memory.count[TOUCHED]):
-        place = memory.touched[at]
-        memory.word[place] = memory.default[place % tested]
+        is_narrow = memory.touched_lane[at] < first_hashed
+        memory.word[memory.touched[at]] = _NOTHING if is_narrow else _ZERO
     memory.count[TOUCHED] = 0
 
 
@@ -133,15 +135,16 @@ def _show_anything(lanes: LaneColumns, memory: EventMemory, at: int, base: int) 
     """Let every test of the attribute's values be passed: there is no value, or there are many."""
     for facet in range(_POINT, HASHED + 2):
         lane = lanes.lane_of[base | facet]
-        if 0 < lane < lanes.first[0]:
+        if 0 < lane < lanes.first[WIDE]:
             _set_word(lanes, memory, at, lane, _ALL_BITS)
 
 
 @inlined
 def _set_word(lanes: LaneColumns, memory: EventMemory, at: int, lane: int, word: np.uint64) -> None:
-    place = at * lanes.first[1] + lane
+    place = at * lanes.first[UNTESTED] + lane
     memory.word[place] = word
     memory.touched[memory.count[TOUCHED]] = place
+    memory.touched_lane[memory.count[TOUCHED]] = lane
     memory.count[TOUCHED] += 1
 
 
@@ -254,7 +257,7 @@ def _show_point(
     _show(lanes, part_used, memory, at, dimension, code, code, is_plain)
     if is_plain:
         hashed = lanes.lane_of[dimension + HASHED - _POINT]
-        if 0 < hashed < lanes.first[1]:
+        if 0 < hashed < lanes.first[UNTESTED]:
             _set_word(lanes, memory, at, hashed, hash_bit(code))
 
 
@@ -272,9 +275,9 @@ def _show(
     """Show a code, and enter the part of its coarser one if keys are made of it."""
     lane = int(lanes.lane_of[dimension])
     if is_plain:
-        if lane < lanes.first[0]:
+        if lane < lanes.first[WIDE]:
             _set_word(lanes, memory, at, lane, _ONE << np.uint64(code))
-        elif lane < lanes.first[1]:
+        elif lane < lanes.first[UNTESTED]:
             _set_word(lanes, memory, at, lane, np.uint64(code + 1))
     part = lanes.part_start[lane] + coarse
     if part_used[part >> 6] >> (np.uint64(part) & _IN_WORD) & _ONE:

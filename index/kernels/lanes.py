@@ -42,6 +42,8 @@ NOTHING = 63
 NARROW_CODES_MAX = NOTHING
 OTHER = 0
 """The code of a value that no point of its dimension equals; the points have codes from 1 on."""
+HASHED_LANES, WIDE, UNTESTED, ALL_LANES = range(4)
+"""Places in `LaneColumns.first`."""
 NO_TEST, NECESSARY, EXACT = 0, 1, 2
 """What a test of a leaf tells: nothing, when it cannot hold, whether it holds."""
 
@@ -74,11 +76,11 @@ _LIKE, _OPAQUE_ENTRY = int(PredicateKind.LIKE), int(PredicateKind.OPAQUE_ENTRY)
 
 
 class LaneColumns(NamedTuple):
-    """The lanes of `a` attributes, numbered from 1: narrow ones, wide ones, those without tests."""
+    """The lanes of `a` attributes, from 1 on: narrow, hashed, wide ones, those without tests."""
 
     lane_of: NDArray[np.int32]  # [a << FACET_BITS] of a dimension, 0 for none
     facets: NDArray[np.uint8]  # [a] bits 1 << facet of the dimensions with a lane
-    first: NDArray[np.int64]  # [3] the first wide lane, the first without tests, all lanes
+    first: NDArray[np.int64]  # [4] the first lane of each kind, and the number of all
     part_start: NDArray[np.int64]  # [lanes + 1] the part of code c is part_start[lane] + c
     spaces: SpaceColumns
     number_coarse: NDArray[np.int32]  # [number cuts + a] the coarser cell of a cell
@@ -245,7 +247,7 @@ def _tested(
 ) -> tuple[int, np.uint64, int]:
     """A test on the lane of a dimension, if it has one that tests can be made on."""
     lane = int(lanes.lane_of[dimension])
-    if lane == 0 or lane >= lanes.first[1]:
+    if lane == 0 or lane >= lanes.first[UNTESTED]:
         return ALWAYS_LANE, _ALL_BITS, NO_TEST
     return lane, operand, told
 
@@ -269,12 +271,12 @@ def _points_test(
             return ALWAYS_LANE, _ALL_BITS, NO_TEST
         facet = mine
         lane = int(lanes.lane_of[base | facet])
-        if lane == 0 or lane >= lanes.first[1]:
+        if lane == 0 or lane >= lanes.first[UNTESTED]:
             return ALWAYS_LANE, _ALL_BITS, NO_TEST
         code = point_code(lanes.point, lane, key, mark)
         true |= _ONE << np.uint64(code & 63)
         hashed |= hash_bit(code)
-    if lane < lanes.first[0]:
+    if lane < lanes.first[WIDE]:
         return lane, _narrow_operand(lanes, lane, true, polarity), EXACT
     if size == 1 and polarity <= _NOT_TRUE:
         return lane, _wide_operand(code, code, polarity), EXACT
@@ -314,9 +316,9 @@ def _cells_test(
     if start == stop:
         return ALWAYS_LANE, _ALL_BITS, NO_TEST
     lane = int(lanes.lane_of[base | int(covers.facet[start])])
-    if lane == 0 or lane >= lanes.first[1]:
+    if lane == 0 or lane >= lanes.first[UNTESTED]:
         return ALWAYS_LANE, _ALL_BITS, NO_TEST
-    if lane >= lanes.first[0]:
+    if lane >= lanes.first[WIDE]:
         first, last = covers.first[start], covers.last[start]
         if stop - start > 1 or polarity > _NOT_TRUE or last < first:
             return ALWAYS_LANE, _ALL_BITS, NO_TEST

@@ -24,7 +24,15 @@ from index.kernels.cover import (
     Elements,
     filing_of_leaf,
 )
-from index.kernels.lanes import ALWAYS_LANE, EXACT, NO_TEST, Lookup, leaf_lane_parts, leaf_test
+from index.kernels.lanes import (
+    ALWAYS_LANE,
+    EXACT,
+    NO_TEST,
+    WIDE,
+    Lookup,
+    leaf_lane_parts,
+    leaf_test,
+)
 from index.kernels.probe import Compiled
 from index.kernels.schema_choice import LeafTable, conjunction_start
 from index.kernels.schemas import key_of_one, key_of_three, key_of_two
@@ -37,8 +45,8 @@ TESTS = 6
 UNASKED = 255
 ROW_TESTS_MAX = 64
 """A row of more tests is open."""
-OPEN, MORE, WIDE = np.uint64(1 << 32), np.uint64(1 << 33), np.uint64(1 << 34)
-SPECIAL = MORE | WIDE
+OPEN, MORE, WIDE_TESTS = np.uint64(1 << 32), np.uint64(1 << 33), np.uint64(1 << 34)
+SPECIAL = MORE | WIDE_TESTS
 ROW_SHIFT = np.uint64(35)
 
 _IN, _RANGE = int(PredicateKind.IN), int(PredicateKind.RANGE)
@@ -246,13 +254,13 @@ def fill_records(
     """
     lines = bucket_row.size
     leaf_tests, tests = memory
-    first_wide = lookup.lanes.first[0]
+    first_wide = lookup.lanes.first[WIDE]
     for at in range(bucket_row.size):
         row = bucket_row[at]
         count, is_open = _list_tests(compiled, lookup, elements, table, row, leaf_tests, tests)
         word = np.uint64(row) << ROW_SHIFT | (OPEN if is_open else _ZERO)
         for test in range(count):
-            word |= WIDE if tests.lane[test] >= first_wide else _ZERO
+            word |= WIDE_TESTS if tests.lane[test] >= first_wide else _ZERO
         first, line = 0, at
         while count - first > TESTS:
             if lines * RECORD_WORDS < record.size:

@@ -28,7 +28,7 @@ from index.kernels.event_words import (
     new_event_memory,
 )
 from index.kernels.keys import find_bucket
-from index.kernels.lanes import LaneColumns, passes_wide
+from index.kernels.lanes import HASHED_LANES, UNTESTED, WIDE, LaneColumns, passes_wide
 from index.kernels.prefetch import prefetch
 from index.kernels.probe import VERDICT_BITS, Compiled, Hits, prefetch_ahead
 from index.kernels.record_filing import MORE, OPEN, RECORD_WORDS, ROW_SHIFT, SPECIAL, TESTS
@@ -110,7 +110,7 @@ def new_record_memory(
 ) -> RecordMemory:
     """Memory for events of a batch, in groups of at most so many, and rows below `row_count`."""
     event_count = batch.entry_start.size - 1
-    group = min(group_events, GROUP_WORDS_MAX // int(columns.lanes.first[1]), event_count)
+    group = min(group_events, GROUP_WORDS_MAX // int(columns.lanes.first[UNTESTED]), event_count)
     group = max(group, 1)
     words = (row_count >> 6) + 1
     memory = RecordMemory(
@@ -170,19 +170,19 @@ def match_groups(
     while event < event_count:
         group, bucket_count = _find_buckets(columns, batch, memory, event)
         if group == 0:
-            forget_words(memory.events, columns.lanes.first[1])
+            forget_words(memory.events, columns.lanes.first[HASHED_LANES])
             return event, FOR_KEYS, 2 * memory.key.size
         group, bucket_count, candidates = _close_group(memory, group, bucket_count)
         wanted = candidates + group * columns.residue.size
         if candidates > memory.passed.size or hits.start[event] + wanted > hits.hit.size:
-            forget_words(memory.events, columns.lanes.first[1])
+            forget_words(memory.events, columns.lanes.first[HASHED_LANES])
             lacks_hits = candidates <= memory.passed.size
             return event, FOR_HITS if lacks_hits else FOR_CANDIDATES, wanted
         memory.counts[CANDIDATES] += wanted
         memory.counts[BUCKETS] += bucket_count
         _sort_buckets(memory, bucket_count)
         passed = _test_records(columns, memory, bucket_count)
-        forget_words(memory.events, columns.lanes.first[1])
+        forget_words(memory.events, columns.lanes.first[HASHED_LANES])
         _order_by_event(memory, group, passed)
         for at in range(group):
             _finish_event(columns, compiled, batch, memory, hits, event + at, at)
@@ -294,7 +294,7 @@ def _test_records(columns: RecordColumns, memory: RecordMemory, bucket_count: in
 
     Places are unsigned where they are used most: numba lets signed ones count from the end, too.
     """
-    tested = np.uint64(columns.lanes.first[1])
+    tested = np.uint64(columns.lanes.first[UNTESTED])
     count, at = 0, 0
     while at < bucket_count:
         bounds = memory.found[0, at]
@@ -352,8 +352,8 @@ def _passes_slowly(
 ) -> bool:
     """The same for records of any tests and any number of lines."""
     record, word = columns.record, memory.events.word
-    first_wide = np.uint64(columns.lanes.first[0])
-    words = event * np.uint64(columns.lanes.first[1])
+    first_wide = np.uint64(columns.lanes.first[WIDE])
+    words = event * np.uint64(columns.lanes.first[UNTESTED])
     unsure = memory.events.unsure[event]
     while True:
         lanes, last = record[start + _LANES], record[start + _LAST]
