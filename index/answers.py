@@ -29,7 +29,9 @@ def in_order(hits: Hits) -> Hits:
     if ascend(hits):
         return hits
     event = np.repeat(np.arange(hits.start.size - 1), np.diff(hits.start))
-    return Hits(hits.start, np.sort(event << _HIT_BITS | hits.hit) & _HIT_MASK)
+    codes: NDArray[np.int64] = event << _HIT_BITS | hits.hit
+    codes.sort()
+    return Hits(hits.start, codes & _HIT_MASK)
 
 
 def visible_hits(

@@ -16,9 +16,12 @@ Worked   a = 1 AND b = 2 AND x = 3, where x is another attribute in each subscri
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from index.access import some_elements
 from index.kernels.cover import Elements
 from index.kernels.probe import Compiled
 from index.kernels.schema_choice import (
@@ -57,7 +60,7 @@ def choose_elements(
     )
     memory = new_combinations()
     count = choose_combinations(*compiled, table, prices, rows, triples, memory, elements)
-    return Elements(*(part[:count] for part in elements))
+    return some_elements(elements, slice(count))
 
 
 def _priced(compiled: Compiled, table: LeafTable, rows: NDArray[np.int32], triples: bool) -> Prices:
@@ -105,7 +108,7 @@ def _cheapest(
     return one
 
 
-def _shared(price: NDArray[np.float64], users: NDArray[np.int64], step: int) -> NDArray[np.float64]:
+def _shared(price: NDArray[np.float64], users: NDArray[Any], step: int) -> NDArray[np.float64]:
     """What each of its users pays, if there are `step` rows for each in the sample."""
     count = np.bincount(users, minlength=price.size) * step
     return np.where(count > 0, price / np.maximum(count, 1), np.where(price > 0, np.inf, 0.0))
@@ -125,7 +128,7 @@ def _entries(
     )
     memory = new_combinations()
     count = list_combinations(*compiled, table, sample, triples, memory, entries)
-    return Entries(*(part[:count] for part in entries))
+    return Entries._make(part[:count] for part in entries)
 
 
 def build_trie(lanes: NDArray[np.int32], lane_count: int) -> SchemaTrie:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from index.access import Shares, known_or, range_guesses
+from index.access import VALUES_UNSEEN, Shares, known_or, range_guesses
 from index.kernels.cover import LeafCosts
 from index.kernels.lanes import (
     ALL_LANES,
@@ -43,7 +43,7 @@ class Points(NamedTuple):
     number: NDArray[np.float64]
     mark: NDArray[np.int16]
     code: NDArray[np.int64]  # from 1 on in each dimension
-    count: NDArray[np.int64]  # leaves that name the point
+    leaf_count: NDArray[np.int64]  # leaves that name the point
     first: NDArray[np.int64]  # the first point of each dimension that has any
     of_dimension: NDArray[np.int64]  # number of the dimension among those
     owner: NDArray[np.int64]  # place of a predicate among those in use
@@ -195,7 +195,7 @@ def _dimensions(
         leaves[at] = of_attribute
         codes[at] = of_attribute > 0
     np.add.at(codes, points.dimension, 1)
-    np.add.at(leaves, points.dimension, points.count)
+    np.add.at(leaves, points.dimension, points.leaf_count)
     codes[points.dimension[points.first]] += 1  # for all other values
     for facet, cut_start in (
         (Facet.NUMBER_CELL, division.spaces.number_cut_start),
@@ -280,8 +280,8 @@ def expected_shares(
     presence[: known.size] = np.where(np.isnan(known), presence[: known.size], known)
     within = np.full(used.size, np.nan)
     if points.owner.size:
-        weight = points.count + 1.0
-        weight /= np.add.reduceat(weight, points.first)[points.of_dimension]
+        weight = points.leaf_count + 1.0
+        weight /= (VALUES_UNSEEN + np.add.reduceat(weight, points.first))[points.of_dimension]
         within = np.bincount(points.owner, weight[points.place], used.size)
         within[np.bincount(points.owner, minlength=used.size) == 0] = np.nan
     covers = lookup.covers

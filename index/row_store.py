@@ -251,7 +251,13 @@ class RowStore:
         """The filter of a row with an opaque leaf."""
         return parse_json(loads_json(self._bytes["filter"][row]), _UNLIMITED)
 
-    def visible(self, hits: Hits, version: int) -> Hits:
+    def visible(self, rows: NDArray[np.int64], version: int) -> NDArray[np.bool_] | None:
+        """Which of the rows are visible at a version; None if all are."""
+        if not self.dead_count and version >= self.newest_born:
+            return None
+        return (self.born[rows] <= version) & (version < self.died[rows])
+
+    def visible_hits(self, hits: Hits, version: int) -> Hits:
         """The hits of rows that are visible at a version."""
         if not self.dead_count and version >= self.newest_born:
             return hits

@@ -227,7 +227,7 @@ class Updatable(MatchIndex):
         for store, hits, first_row in self._hits(state, events.columns):
             if not hits.hit.size:
                 continue
-            visible = store.visible(in_order(hits), version)
+            visible = store.visible_hits(in_order(hits), version)
             settled = self._settled(store, visible, events, first_row, now)
             parts.append((_without_refused(events, settled), first_row))
         if not parts:

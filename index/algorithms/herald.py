@@ -16,10 +16,11 @@ Layout   lanes      attribute, facet -> lane; value -> code, part    index.kerne
 Worked   s0: a = 1 AND b = 2 AND c < 3    s1: a = 1 AND b = 2 AND c > 5    s2: a = 1 OR d = 4
          cells of c: below 3, 3 to 5, above 5
 
-             a=1, b=2 -> s0 [c: 001]  s1 [c: 100]        a=1 -> s2        d=4 -> s2
+             b=2 -> s0 [c: 001, a: 1]   s1 [c: 100, a: 1]        a=1 -> s2        d=4 -> s2
 
-         The event a = 1, b = 2, c = 7 shows the word 100 on the lane of c's cells. It has two keys:
-         s1 passes its test and matches, s0 fails; s2 is open, and its program decides.
+         A pair of a and b would be rarer, but not worth another lane and schema for two rows. The
+         event a = 1, b = 2, c = 7 shows the word 100 on the lane of c's cells, and has two keys: s1
+         passes its tests and matches, s0 fails; s2 is open, and its program decides.
 Cost     match O(schemas met + candidates), a cache line each; build O(filings) and a sort.
 """
 
@@ -156,7 +157,7 @@ class RecordTable(ColumnSegment[RecordColumns]):
         lines = columns.record.reshape(-1, RECORD_WORDS)
         assert filed <= len(lines), "buckets reach beyond the records"
         last = lines[:filed, TESTS + 1]
-        row = (last >> ROW_SHIFT).astype(np.int64)
+        row = (last >> ROW_SHIFT).astype(np.int32)
         check_buckets(columns.table, columns.key_filter, row)
         assert np.isin(row, columns.elements.row).all(), "a row is filed without element"
         assert not np.isin(columns.residue, row).any(), "a row of the residue is filed, too"

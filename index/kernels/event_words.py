@@ -29,6 +29,7 @@ from index.kernels.lanes import (
     hash_bit,
     point_code,
 )
+from index.kernels.prefetch import prefetch
 from index.predicates import BOOLEAN_MARK, NO_MARK, STRING_MARK
 from index.spaces import FACET_BITS, Facet
 
@@ -53,7 +54,7 @@ class EventMemory(NamedTuple):
     lane: NDArray[np.int32]  # parts of the event at hand, dimensions ascending
     part: NDArray[np.int64]
     place_of: NDArray[np.int32]  # [lanes] place of the lane's part plus one; 0 for none
-    count: NDArray[np.int64]  # [2] places touched; parts of the event at hand
+    counts: NDArray[np.int64]  # [2] places touched; parts of the event at hand
 
 
 TOUCHED, PARTS = 0, 1
@@ -84,18 +85,18 @@ def new_event_memory(lanes: LaneColumns, batch: EventBatch, group: int) -> Event
 @leaf
 def forget_words(memory: EventMemory, first_hashed: int) -> None:
     """Let all events of the group be without attributes."""
-    for at in range(memory.count[TOUCHED]):
+    for at in range(memory.counts[TOUCHED]):
         is_narrow = memory.touched_lane[at] < first_hashed
         memory.word[memory.touched[at]] = _NOTHING if is_narrow else _ZERO
-    memory.count[TOUCHED] = 0
+    memory.counts[TOUCHED] = 0
 
 
 @leaf
 def forget_parts(memory: EventMemory) -> None:
     """Let the event at hand have no parts."""
-    for at in range(memory.count[PARTS]):
+    for at in range(memory.counts[PARTS]):
         memory.place_of[memory.lane[at]] = 0
-    memory.count[PARTS] = 0
+    memory.counts[PARTS] = 0
 
 
 @leaf
@@ -109,6 +110,7 @@ def enter_words(
 ) -> None:
     """Fill the words of an event, the group's number `at`, and its parts that keys are made of."""
     memory.unsure[at] = False
+    _ask_ahead(lanes, batch, event)
     for entry in range(batch.entry_start[event], batch.entry_start[event + 1]):
         attribute = int(batch.entry_attribute[entry])
         if attribute >= lanes.facets.size or lanes.facets[attribute] == 0:
@@ -131,6 +133,17 @@ def enter_words(
 
 
 @inlined
+def _ask_ahead(lanes: LaneColumns, batch: EventBatch, event: int) -> None:
+    """Ask for what is read of each attribute: with many of them it is seldom in the cache."""
+    for entry in range(batch.entry_start[event], batch.entry_start[event + 1]):
+        attribute = int(batch.entry_attribute[entry])
+        prefetch(lanes.lane_of, attribute << FACET_BITS)
+        prefetch(lanes.direct_start, attribute)
+        prefetch(lanes.direct_first, attribute)
+        prefetch(lanes.spaces.number_cut_start, attribute)
+
+
+@inlined
 def _show_anything(lanes: LaneColumns, memory: EventMemory, at: int, base: int) -> None:
     """Let every test of the attribute's values be passed: there is no value, or there are many."""
     for facet in range(_POINT, HASHED + 2):
@@ -143,9 +156,9 @@ def _show_anything(lanes: LaneColumns, memory: EventMemory, at: int, base: int) 
 def _set_word(lanes: LaneColumns, memory: EventMemory, at: int, lane: int, word: np.uint64) -> None:
     place = at * lanes.first[UNTESTED] + lane
     memory.word[place] = word
-    memory.touched[memory.count[TOUCHED]] = place
-    memory.touched_lane[memory.count[TOUCHED]] = lane
-    memory.count[TOUCHED] += 1
+    memory.touched[memory.counts[TOUCHED]] = place
+    memory.touched_lane[memory.counts[TOUCHED]] = lane
+    memory.counts[TOUCHED] += 1
 
 
 @inlined
@@ -175,7 +188,7 @@ def _show_value(
         code = point_code(lanes.point, lanes.lane_of[base | _POINT], number, mark)
         _show_point(lanes, part_used, memory, at, base | _POINT, code, is_plain)
     if facets >> _FOLDED & 1 and kind != _STRING:
-        _show_point(lanes, part_used, memory, at, base | _FOLDED, np.int64(OTHER), is_plain)
+        _show_point(lanes, part_used, memory, at, base | _FOLDED, OTHER, is_plain)
 
 
 @inlined
@@ -196,21 +209,21 @@ def _show_number(
     place = direct_place(lanes, attribute, number, residual)
     if facets >> _POINT & 1:
         if place >= 0:
-            code = np.int64(lanes.direct[place] >> _HALF)
+            code = int(np.int64(lanes.direct[place] >> _HALF))
         else:
             code = point_code(lanes.point, lanes.lane_of[base | _POINT], number, residual)
         _show_point(lanes, part_used, memory, at, base | _POINT, code, is_plain)
     if facets >> _FOLDED & 1:
-        _show_point(lanes, part_used, memory, at, base | _FOLDED, np.int64(OTHER), is_plain)
+        _show_point(lanes, part_used, memory, at, base | _FOLDED, OTHER, is_plain)
     if facets >> _NUMBER_CELL & 1:
         start = lanes.spaces.number_cut_start[attribute]
         if place >= 0:
-            cell = np.int64(lanes.direct[place] & _LOW)
+            cell = int(np.int64(lanes.direct[place] & _LOW))
         else:
             cuts = (lanes.spaces.number_cut_double, lanes.spaces.number_cut_residual)
             stop = lanes.spaces.number_cut_start[attribute + 1]
-            cell = np.int64(number_cell(cuts, start, stop, number, residual))
-        coarse = np.int64(lanes.number_coarse[start + attribute + cell])
+            cell = int(number_cell(cuts, start, stop, number, residual))
+        coarse = int(lanes.number_coarse[start + attribute + cell])
         _show(lanes, part_used, memory, at, base | _NUMBER_CELL, cell, coarse, is_plain)
 
 
@@ -238,8 +251,8 @@ def _show_text(
         start = lanes.spaces.string_cut_start[attribute]
         stop = lanes.spaces.string_cut_start[attribute + 1]
         bounds = (batch.string_start[string], batch.string_start[string + 1])
-        cell = np.int64(string_cell(texts, start, stop, batch.text, bounds))
-        coarse = np.int64(lanes.string_coarse[start + attribute + cell])
+        cell = int(string_cell(texts, start, stop, batch.text, bounds))
+        coarse = int(lanes.string_coarse[start + attribute + cell])
         _show(lanes, part_used, memory, at, base | _STRING_CELL, cell, coarse, is_plain)
 
 
@@ -281,8 +294,8 @@ def _show(
             _set_word(lanes, memory, at, lane, np.uint64(code + 1))
     part = lanes.part_start[lane] + coarse
     if part_used[part >> 6] >> (np.uint64(part) & _IN_WORD) & _ONE:
-        count = memory.count[PARTS]
+        count = memory.counts[PARTS]
         memory.lane[count] = lane
         memory.part[count] = part
         memory.place_of[lane] = count + 1
-        memory.count[PARTS] += 1
+        memory.counts[PARTS] += 1

@@ -107,16 +107,16 @@ def point_place(point: NDArray[np.uint64], lane: int, bits: np.uint64, mark: int
 
 
 @inlined
-def point_code(point: NDArray[np.uint64], lane: int, number: np.float64, mark: int) -> np.int64:
+def point_code(point: NDArray[np.uint64], lane: int, number: np.float64, mark: int) -> int:
     """The code of a key of equality (see `index.predicates`) among the points of a lane."""
     bits = np.float64(number).view(np.uint64)
     place = point_place(point, lane, bits, mark)
     wanted = np.uint64(lane) << np.uint64(16) | np.uint64(int(mark) & _MARK_MASK)
     while point[place, 1] != _ZERO:
         if point[place, 0] == bits and point[place, 1] >> MARK_SHIFT == wanted:
-            return np.int64(point[place, 1] & CODE_MASK)
+            return int(np.int64(point[place, 1] & CODE_MASK))
         place = (place + 1) & (point.shape[0] - 1)
-    return np.int64(OTHER)
+    return OTHER
 
 
 @leaf
@@ -149,7 +149,7 @@ def fill_direct(lanes: LaneColumns) -> None:
         start, stop = spaces.number_cut_start[attribute], spaces.number_cut_start[attribute + 1]
         for at in range(first, lanes.direct_start[attribute + 1]):
             number = lanes.direct_first[attribute] + np.float64(at - first)
-            code = np.int64(OTHER)
+            code = OTHER
             if lane:
                 code = point_code(lanes.point, lane, number, 0)
             cell = number_cell(cuts, start, stop, number, 0)
@@ -157,14 +157,14 @@ def fill_direct(lanes: LaneColumns) -> None:
 
 
 @inlined
-def direct_place(lanes: LaneColumns, attribute: int, number: np.float64, residual: int) -> np.int64:
+def direct_place(lanes: LaneColumns, attribute: int, number: np.float64, residual: int) -> int:
     """Where the codes of a number are listed, or -1."""
     start = lanes.direct_start[attribute]
     distance = number - lanes.direct_first[attribute]
     if residual or not 0.0 <= distance < np.float64(lanes.direct_start[attribute + 1] - start):
-        return np.int64(-1)
+        return -1
     place = np.int64(distance)
-    return start + place if np.float64(place) == distance else np.int64(-1)
+    return int(start + place) if np.float64(place) == distance else -1
 
 
 @inlined

@@ -249,7 +249,7 @@ def _close_group(memory: RecordMemory, group: int, bucket_count: int) -> tuple[i
         stop, mine = at, 0
         while stop < bucket_count and memory.found_event[0, stop] == event:
             bounds = memory.found[0, stop]
-            mine += np.int64((bounds & _LOW) - (bounds >> _HALF))
+            mine += int(np.int64((bounds & _LOW) - (bounds >> _HALF)))
             stop += 1
         if total + mine > GROUP_CANDIDATES_MAX and event > 0:
             return int(event), kept, total
@@ -271,8 +271,8 @@ def _sort_buckets(memory: RecordMemory, count: int) -> None:
         for at in range(count):
             digit = np.int64(memory.found[side, at] >> shift & np.uint64(_DIGITS - 1))
             memory.digit[digit + 1] += 1
-        for digit in range(_DIGITS):
-            memory.digit[digit + 1] += memory.digit[digit]
+        for each in range(_DIGITS):
+            memory.digit[each + 1] += memory.digit[each]
         for at in range(count):
             digit = np.int64(memory.found[side, at] >> shift & np.uint64(_DIGITS - 1))
             place = memory.digit[digit]
@@ -302,7 +302,7 @@ def _test_records(columns: RecordColumns, memory: RecordMemory, bucket_count: in
         while stop < bucket_count and memory.found[0, stop] == bounds:
             stop += 1
         if at + _BUCKETS_AHEAD < bucket_count:
-            later = np.int64(memory.found[0, at + _BUCKETS_AHEAD] >> _HALF)
+            later = int(np.int64(memory.found[0, at + _BUCKETS_AHEAD] >> _HALF))
             prefetch(columns.record, later * RECORD_WORDS)
             prefetch(columns.record, (later + 1) * RECORD_WORDS)
         for record in range(bounds >> _HALF, bounds & _LOW):
@@ -406,9 +406,9 @@ def _finish_event(
     """Append the hits of an event, the group's number `at`; there is room for them."""
     start, stop = memory.first[at], memory.first[at + 1]
     for place in range(columns.residue.size):
-        _see(memory, np.int64(columns.residue[place]) << 1 | 1)
+        _see(memory, int(columns.residue[place]) << 1 | 1)
     for place in range(start, stop):
-        _see(memory, memory.by_event[place])
+        _see(memory, int(memory.by_event[place]))
     count, open_count = _take_seen(memory)
     if open_count:
         _run_programs(compiled, batch, memory, event, open_count)

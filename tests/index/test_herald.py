@@ -1,0 +1,227 @@
+"""Herald's own index against scan, and its parts against what they promise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.access import Shares
+from index.algorithms.herald import Herald, RecordTable
+from index.algorithms.scan import Scan
+from index.columns import EventBatch
+from index.events import encode
+from index.kernels import records
+from index.kernels.cover import count_leaves
+from index.kernels.event_words import enter_words, new_event_memory
+from index.kernels.lanes import (
+    EXACT,
+    NO_TEST,
+    UNTESTED,
+    WIDE,
+    LaneColumns,
+    Lookup,
+    leaf_test,
+    passes_wide,
+)
+from index.kernels.scratch import OPAQUE, new_scratch
+from index.kernels.verify import YES, enter_event, leaf_holds, leave_event
+from index.lanes import build_lanes
+from index.language import parse_text
+from index.model import Filter, Subscription
+from tests.crowds import crowds
+from tests.drawn import thoroughly
+from tests.index.segments import Rows, built, matched, subscriptions
+from tests.strategies import events_near, filters
+
+World = tuple[list[Filter], list[dict[str, Any]]]
+
+worlds: st.SearchStrategy[World] = st.lists(filters(), min_size=1, max_size=8).flatmap(
+    lambda nodes: st.tuples(st.just(nodes), st.lists(events_near(*nodes), min_size=1, max_size=5))
+)
+
+
+def numbered(nodes: Sequence[Filter]) -> list[Subscription]:
+    return [Subscription(f"s{number}", node) for number, node in enumerate(nodes)]
+
+
+def agree(index: Herald, scan: Scan, events: Sequence[dict[str, Any]]) -> None:
+    assert matched(index, events) == matched(scan, events)
+
+
+def agree_on(texts: Sequence[str], events: Sequence[dict[str, Any]]) -> Herald:
+    """An index of these filters, that matches these events as scan does, one by one, too."""
+    index, scan = Herald.build(subscriptions(texts)), Scan.build(subscriptions(texts))
+    index.check()
+    agree(index, scan, events)
+    for event in events:
+        agree(index, scan, [event])
+    return index
+
+
+@settings(max_examples=thoroughly(300))
+@given(crowds() | worlds)
+def test_matches_are_those_of_scan(world: World) -> None:
+    nodes, events = world
+    index = Herald.build(numbered(nodes))
+    index.check()
+    agree(index, Scan.build(numbered(nodes)), events)
+
+
+@settings(max_examples=thoroughly(200))
+@given(crowds(), st.integers(0, 25), st.randoms(use_true_random=False))
+def test_adds_and_removes_in_between(world: World, built_count: int, order: Random) -> None:
+    nodes, events = world
+    every = numbered(nodes)
+    index, scan = Herald.build(every[:built_count]), Scan.build(every[:built_count])
+    steps: list[Subscription | str] = [*every, *(one.id for one in every[::2])]
+    order.shuffle(steps)
+    for step in steps:
+        if isinstance(step, Subscription):
+            index.add(step)
+            scan.add(step)
+        else:
+            assert index.remove(step) == scan.remove(step)
+    agree(index, scan, events)
+    index.merge()
+    index.check()
+    agree(index, scan, events)
+
+
+@settings(max_examples=thoroughly(200))
+@given(crowds() | worlds)
+def test_a_test_of_a_leaf_tells_what_it_says(world: World) -> None:
+    """EXACT is the truth of the leaf; NECESSARY fails only where the leaf does."""
+    nodes, events = world
+    rows = Rows()
+    rows.nodes = nodes
+    rows.store.append(numbered(nodes), 0)
+    programs, predicates = rows.compiled
+    asked = np.arange(len(nodes), dtype=np.int32)
+    leaf_count, _ = count_leaves(programs, asked)
+    used = np.flatnonzero(leaf_count)
+    lookup, _ = build_lanes(predicates, used, leaf_count[used], rows.attribute_count)
+    batch = encode(events, rows.vocabulary).columns
+    scratch = new_scratch(rows.attribute_count)
+    for event in range(len(events)):
+        words, unsure = words_of(lookup.lanes, batch, event)
+        enter_event(batch, event, scratch.entry_of)
+        for number in used.tolist():
+            for polarity in range(4):
+                code = number << 2 | polarity
+                lane, operand, told = leaf_test(predicates, lookup, code)
+                holds = leaf_holds(predicates, code, batch, scratch)
+                if told == NO_TEST or unsure or holds == OPAQUE:
+                    continue
+                passed = passes(lookup, words, lane, operand)
+                assert passed or holds != YES, (code, "a leaf holds and its test fails")
+                if told == EXACT:
+                    assert passed == (holds == YES), code
+        leave_event(batch, event, scratch.entry_of)
+
+
+def words_of(lanes: LaneColumns, batch: EventBatch, event: int) -> tuple[Any, bool]:
+    memory = new_event_memory(lanes, batch, 1)
+    enter_words(lanes, np.zeros(1 << 10, np.uint64), batch, event, 0, memory)
+    return memory.word, bool(memory.unsure[0])
+
+
+def passes(lookup: Lookup, words: Any, lane: int, operand: np.uint64) -> bool:
+    if lane < lookup.lanes.first[WIDE]:
+        return bool(words[lane] & operand)
+    return bool(passes_wide(words[lane], operand, False))
+
+
+WIDE_TEXTS = [
+    *(f"n = {number} AND m >= {2 * number}" for number in range(100)),
+    *(f"n IN ({number}, {number + 50}) AND m != {number}" for number in range(50)),
+    *(f"NOT n = {number} AND m BETWEEN {number} AND {3 * number}" for number in range(50)),
+    *(f"NOT n IN ({number}, {number + 1}) AND NOT m < {number}" for number in range(50)),
+    "n = 5 OR (m > 40) IS NOT TRUE",
+    "MISSING m AND NOT n = 7",
+]
+
+
+def test_attributes_of_more_codes_than_a_word_has_bits() -> None:
+    values: list[Any] = [0, 7, 49, 50, 99, 100, 0.5, 10**20, "7", True, None, [7, 49], [], {"x": 1}]
+    events = [{"n": n, "m": m} for n in values for m in (values[:3], 7, 98, None, "x", 31.5)]
+    index = agree_on(WIDE_TEXTS, [*events, {"n": 7}, {"m": 7}, {}])
+    assert index.stats()["open_count"] > 0
+
+
+def test_rows_of_many_tests() -> None:
+    names = [f"a{number}" for number in range(80)]
+    texts = [
+        " AND ".join(f"{name} < {5 + number}" for name in names[:size])
+        for number, size in enumerate((6, 7, 8, 9, 11, 12, 13, 20, 64))
+    ]
+    too_many = " AND ".join(f"{name} = {number % 5}" for number, name in enumerate(names))
+    event = dict.fromkeys(names, 4)
+    events: list[dict[str, Any]] = [event, *({**event, name: 9} for name in names)]
+    events += [{**event, name: None} for name in names]
+    assert agree_on(texts, events).stats()["open_count"] == 0
+    event = {name: number % 5 for number, name in enumerate(names)}
+    events = [event, *({**event, name: 9} for name in names)]
+    assert agree_on([*texts, too_many], events).stats()["open_count"] > 0
+
+
+def test_all_there_is_room_for_is_found_when_room_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "KEYS_AT_FIRST", 1)
+    monkeypatch.setattr("index.algorithms.herald.HITS_PER_EVENT", 0)
+    names = "abcdefgh"
+    texts = [f"{one} = 1 AND {other} = 1" for one in names for other in names if one < other] * 5
+    agree_on(texts, [dict.fromkeys(names[:size], 1) for size in range(9)])
+
+
+def test_rows_under_no_key_and_rows_that_never_hold() -> None:
+    texts = ["MISSING a", "TRUE", "FALSE", "a > 5 AND a < 1", "a = 1 AND b > 3 AND b < 3", "a = 1"]
+    index = agree_on(texts, [{}, {"a": 1}, {"a": 3, "b": 3}])
+    assert index.stats()["residue_count"] == 2
+
+
+def test_two_attributes_that_all_subscriptions_name_are_part_of_all_keys() -> None:
+    """Fabret et al., section 5: then a third one, by itself rare, tells subscriptions apart."""
+    drawn = Random(1)
+    texts = []
+    for _ in range(2_000):
+        others = drawn.sample(range(30), 3)
+        named = [("f0", drawn.randrange(35)), ("f1", drawn.randrange(35))]
+        named += [(f"x{other}", drawn.randrange(35)) for other in others]
+        texts.append(" AND ".join(f"{name} = {value}" for name, value in named))
+    rows = Rows(*texts)
+    few = rows.build(RecordTable)
+    assert few.stats()["schema_count"] == 1
+    assert few.filing_of(rows.compiled, rows.vocabulary, 0).count(" with ") == 1
+
+
+def test_what_is_common_among_subscriptions_is_not_filed_under() -> None:
+    texts = [f"common = 1 AND rare = {number}" for number in range(200)]
+    segment, _ = built(RecordTable, texts)
+    rows = Rows(*texts)
+    filed = rows.build(RecordTable, shares=Shares.unknown())
+    words = filed.filing_of(rows.compiled, rows.vocabulary, 7)
+    assert "rare = 7" in words
+    assert segment.stats()["filing_count"] == 200
+
+
+def test_the_worked_example() -> None:
+    texts = ["a = 1 AND b = 2 AND c < 3", "a = 1 AND b = 2 AND c > 5", "a = 1 OR d = 4"]
+    index = Herald.build(subscriptions(texts))
+    assert matched(index, [{"a": 1, "b": 2, "c": 7}, {"d": 4}]) == [["s1", "s2"], ["s2"]]
+    assert index.filing_of("s2") == "under a = 1, or d = 4"
+    assert index.stats()["open_count"] == 2  # s2, under both of its keys
+
+
+def test_lanes_without_tests_make_keys_only() -> None:
+    rows = Rows("a = 1 AND b = 2")
+    programs, predicates = rows.compiled
+    leaf_count, _ = count_leaves(programs, np.zeros(1, np.int32))
+    used = np.flatnonzero(leaf_count)
+    lookup, _ = build_lanes(predicates, used, leaf_count[used], rows.attribute_count)
+    assert lookup.lanes.first[UNTESTED] == 3  # one for the points of a and b each, and lane 0
+    assert parse_text("a = 1") == rows.nodes[0].children[0]  # type: ignore[union-attr]
