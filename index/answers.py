@@ -45,7 +45,8 @@ def visible_hits(
 
 def some_hits(hits: Hits, kept: NDArray[np.bool_]) -> Hits:
     """The hits that are `kept`."""
-    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept)))
+    before = np.zeros(kept.size + 1, np.int64)
+    np.cumsum(kept, out=before[1:])
     return Hits(before[hits.start], hits.hit[kept])
 
 

@@ -16,8 +16,17 @@ from index.access import VALUES_UNSEEN, Shares, known_or, range_guesses
 from index.kernels.cover import LeafCosts
 from index.kernels.lanes import (
     ALL_LANES,
+    CELL_BITS,
+    CELL_PARTS,
+    DIRECT_FIRST,
+    DIRECT_START,
     HASHED,
+    HASHED_LANE,
+    HEAD,
+    LANES,
+    LINE_WORDS,
     NARROW_CODES_MAX,
+    POINT_PARTS,
     LaneColumns,
     Lookup,
     fill_direct,
@@ -67,20 +76,15 @@ def build_lanes(
     part_start[1] = 1
     np.cumsum(codes[dimension], out=part_start[2:])
     part_start[2:] += 1
-    facets = np.zeros(attribute_count, np.uint8)
-    has_lane = (lane_of > 0).reshape(attribute_count, 1 << FACET_BITS)
-    for facet in Facet:
-        facets |= has_lane[:, facet].astype(np.uint8) << np.uint8(facet)
     lanes = LaneColumns(
         lane_of,
-        facets,
         np.array([*first.tolist(), dimension.size + 1]),
         part_start,
         division.spaces,
         _coarser(division.number_kept, division.spaces.number_cut_start),
         _coarser(division.string_kept, division.spaces.string_cut_start),
         np.zeros((1 << max(2 * points.number.size - 1, 1).bit_length(), 2), np.uint64),
-        *_direct_integers(division, points, attribute_count),
+        *_lines(division, points, lane_of, part_start),
     )
     insert_points(lanes.point, lane_of[points.dimension], points.number, points.mark, points.code)
     fill_direct(lanes)
@@ -89,29 +93,39 @@ def build_lanes(
     return Lookup(lanes, position, division.covers), points
 
 
-def _direct_integers(
-    division: Division, points: Points, attribute_count: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.uint64]]:
-    """Room for the codes of integers, where those that predicates name lie close together."""
+def _lines(
+    division: Division, points: Points, lane_of: NDArray[np.int32], part_start: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """The lines of all attributes, and room for the codes of integers.
+
+    Integers are listed where those that predicates name lie close together.
+    """
+    attribute_count = lane_of.size >> FACET_BITS
     spaces = division.spaces
     is_number = np.abs(points.mark.astype(np.int64)) < NO_MARK
-    attribute = np.concatenate(
-        (
-            points.dimension[is_number] >> FACET_BITS,
-            np.repeat(np.arange(attribute_count), np.diff(spaces.number_cut_start)),
-        )
-    )
+    of_points = points.dimension[is_number] >> FACET_BITS
+    of_cuts = np.repeat(np.arange(attribute_count), np.diff(spaces.number_cut_start))
+    attribute = np.concatenate((of_points, of_cuts))
     number = np.concatenate((points.number[is_number], spaces.number_cut_double))
     count = np.bincount(attribute, minlength=attribute_count)
     low, high = np.full(attribute_count, np.inf), np.full(attribute_count, -np.inf)
     np.minimum.at(low, attribute, number)
     np.maximum.at(high, attribute, number)
     span = np.where(count > 0, np.ceil(high) - np.floor(low) + 2, 0)
-    is_dense = (span <= DIRECT_MIN + DIRECT_RATIO * count) & (np.abs(low) + span < 2.0**53)
+    is_dense = (span <= DIRECT_MIN + DIRECT_RATIO * count) & (span < 1 << CELL_BITS)
+    is_dense &= np.abs(low) < 2.0**52
     size = np.where(is_dense, span, 0).astype(np.int64)
-    start = np.concatenate((np.zeros(1, np.int64), np.cumsum(size)))
-    first = np.where(size > 0, np.floor(low), 0.0)
-    return start, first, np.zeros(int(start[-1]), np.uint64)
+    line = np.zeros((attribute_count, LINE_WORDS), np.int64)
+    line[:, HEAD] = size << 8
+    line[:, DIRECT_FIRST] = np.where(size > 0, np.floor(low), 0.0)
+    line[:, DIRECT_START] = np.cumsum(size) - size
+    by_facet = lane_of.reshape(attribute_count, 1 << FACET_BITS).astype(np.int64)
+    point, cell = by_facet[:, Facet.POINT], by_facet[:, Facet.NUMBER_CELL]
+    line[:, LANES] = point | cell << 32
+    line[:, POINT_PARTS], line[:, CELL_PARTS] = part_start[point], part_start[cell]
+    line[:, HASHED_LANE] = by_facet[:, HASHED]
+    _ask(line, by_facet > 0)
+    return line.ravel(), np.zeros(int(size.sum()), np.uint64)
 
 
 def only_used(
@@ -121,13 +135,20 @@ def only_used(
     used = np.zeros(int(lanes.first[ALL_LANES]), np.bool_)
     mark_lanes(record, used)
     used[schemas] = True
-    asked = (used[lanes.lane_of] & (lanes.lane_of > 0)).reshape(lanes.facets.size, 1 << FACET_BITS)
+    asked = (used[lanes.lane_of] & (lanes.lane_of > 0)).reshape(-1, 1 << FACET_BITS)
+    line = lanes.line.reshape(-1, LINE_WORDS).copy()
+    line[~asked[:, HASHED], HASHED_LANE] = 0
     asked[:, Facet.POINT] |= asked[:, HASHED]
     asked[:, Facet.FOLDED] |= asked[:, HASHED + 1]
-    facets = np.zeros_like(lanes.facets)
+    _ask(line, asked)
+    return lanes._replace(line=line.ravel())
+
+
+def _ask(line: NDArray[np.int64], asked: NDArray[np.bool_]) -> None:
+    """Let events show the facets of each attribute that are asked for, [a, facets]."""
+    line[:, HEAD] &= ~np.int64((1 << len(Facet)) - 1)
     for facet in Facet:
-        facets |= asked[:, facet].astype(np.uint8) << np.uint8(facet)
-    return lanes._replace(facets=facets)
+        line[:, HEAD] |= asked[:, facet].astype(np.int64) << facet
 
 
 def _coarser(kept: NDArray[np.bool_], cut_start: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -18,13 +18,20 @@ from index.kernels.cells import number_cell, string_cell
 from index.kernels.lanes import (
     ALL_LANES,
     ALWAYS_LANE,
+    CELL_PARTS,
     HASHED,
+    HASHED_LANE,
     HASHED_LANES,
+    HEAD,
+    LANES,
+    LINE_WORDS,
     NOTHING,
     OTHER,
+    POINT_PARTS,
     UNTESTED,
     WIDE,
     LaneColumns,
+    direct_codes,
     direct_place,
     hash_bit,
     point_code,
@@ -41,7 +48,9 @@ _STRING = int(ValueType.STRING)
 _ONE, _ZERO, _ALL_BITS = np.uint64(1), np.uint64(0), ~np.uint64(0)
 _NOTHING = _ONE << np.uint64(NOTHING)
 _IN_WORD = np.uint64(63)
-_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+_LANE_MASK = 0xFFFFFFFF
+_FACETS = 0xFF
+_LINES_AHEAD = 8
 
 
 class EventMemory(NamedTuple):
@@ -110,37 +119,82 @@ def enter_words(
 ) -> None:
     """Fill the words of an event, the group's number `at`, and its parts that keys are made of."""
     memory.unsure[at] = False
-    _ask_ahead(lanes, batch, event)
-    for entry in range(batch.entry_start[event], batch.entry_start[event + 1]):
+    start, stop = batch.entry_start[event], batch.entry_start[event + 1]
+    for entry in range(start, min(start + _LINES_AHEAD, stop)):
+        prefetch(lanes.line, batch.entry_attribute[entry] * LINE_WORDS)
+    for entry in range(start, stop):
+        if entry + _LINES_AHEAD < stop:
+            prefetch(lanes.line, batch.entry_attribute[entry + _LINES_AHEAD] * LINE_WORDS)
         attribute = int(batch.entry_attribute[entry])
-        if attribute >= lanes.facets.size or lanes.facets[attribute] == 0:
+        if attribute * LINE_WORDS >= lanes.line.size:
             continue
-        facets = int(lanes.facets[attribute])
-        base = attribute << FACET_BITS
-        if facets >> _EXISTS & 1:
-            _show(lanes, part_used, memory, at, base | _EXISTS, 0, 0, True)
-        if batch.entry_flags[entry] & PRESENT == 0:
-            continue
-        if facets >> _PRESENT & 1:
-            _show(lanes, part_used, memory, at, base | _PRESENT, 0, 0, True)
-        first, stop = batch.value_start[entry], batch.value_start[entry + 1]
-        is_plain = stop - first == 1 and batch.entry_flags[entry] & ARRAY == 0
-        if not is_plain:
-            memory.unsure[at] = True
-            _show_anything(lanes, memory, at, base)
-        for value in range(first, stop):
-            _show_value(lanes, part_used, batch, value, memory, at, base, is_plain)
+        if lanes.line[attribute * LINE_WORDS + HEAD] & _FACETS:
+            _show_entry(lanes, part_used, batch, entry, memory, at, attribute << FACET_BITS)
 
 
 @inlined
-def _ask_ahead(lanes: LaneColumns, batch: EventBatch, event: int) -> None:
-    """Ask for what is read of each attribute: with many of them it is seldom in the cache."""
-    for entry in range(batch.entry_start[event], batch.entry_start[event + 1]):
-        attribute = int(batch.entry_attribute[entry])
-        prefetch(lanes.lane_of, attribute << FACET_BITS)
-        prefetch(lanes.direct_start, attribute)
-        prefetch(lanes.direct_first, attribute)
-        prefetch(lanes.spaces.number_cut_start, attribute)
+def _show_entry(
+    lanes: LaneColumns,
+    part_used: NDArray[np.uint64],
+    batch: EventBatch,
+    entry: int,
+    memory: EventMemory,
+    at: int,
+    base: int,
+) -> None:
+    """Presence and values of one attribute."""
+    if _asks(lanes, base, _EXISTS):
+        _show(lanes, part_used, memory, at, base | _EXISTS, 0, 0, True)
+    if batch.entry_flags[entry] & PRESENT == 0:
+        return
+    if _asks(lanes, base, _PRESENT):
+        _show(lanes, part_used, memory, at, base | _PRESENT, 0, 0, True)
+    first, stop = batch.value_start[entry], batch.value_start[entry + 1]
+    is_plain = stop - first == 1 and batch.entry_flags[entry] & ARRAY == 0
+    if not is_plain:
+        memory.unsure[at] = True
+        _show_anything(lanes, memory, at, base)
+    for value in range(first, stop):
+        if is_plain and batch.value_type[value] == _NUMBER:
+            residual = int(batch.value_residual[value])
+            number = batch.value_number[value]
+            place = direct_place(lanes, base >> FACET_BITS, number, residual)
+            if place >= 0 and not _asks(lanes, base, _FOLDED):
+                _show_listed(lanes, part_used, memory, at, base, place)
+                continue
+        _show_value(lanes, part_used, batch, value, memory, at, base, is_plain)
+
+
+@inlined
+def _asks(lanes: LaneColumns, base: int, facet: int) -> bool:
+    """Is a facet of the attribute asked for?"""
+    return bool(lanes.line[(base >> FACET_BITS) * LINE_WORDS + HEAD] >> facet & 1)
+
+
+@inlined
+def _show_listed(
+    lanes: LaneColumns,
+    part_used: NDArray[np.uint64],
+    memory: EventMemory,
+    at: int,
+    base: int,
+    place: int,
+) -> None:
+    """The codes of a number whose codes are listed, the common case: two cache lines."""
+    line = (base >> FACET_BITS) * LINE_WORDS
+    code, cell, coarse = direct_codes(lanes, place)
+    both = lanes.line[line + LANES]
+    if _asks(lanes, base, _POINT):
+        lane = int(both & _LANE_MASK)
+        _show_code(lanes, memory, at, lane, code)
+        _enter_part(part_used, memory, lane, lanes.line[line + POINT_PARTS] + code)
+        hashed = int(lanes.line[line + HASHED_LANE])
+        if hashed:
+            _set_word(lanes, memory, at, hashed, hash_bit(code))
+    if _asks(lanes, base, _NUMBER_CELL):
+        lane = int(both >> 32)
+        _show_code(lanes, memory, at, lane, cell)
+        _enter_part(part_used, memory, lane, lanes.line[line + CELL_PARTS] + coarse)
 
 
 @inlined
@@ -174,7 +228,6 @@ def _show_value(
 ) -> None:
     """The codes of one value in all dimensions of its attribute."""
     kind = batch.value_type[value]
-    facets = int(lanes.facets[base >> FACET_BITS])
     if kind == _NUMBER:
         _show_number(lanes, part_used, batch, value, memory, at, base, is_plain)
         return
@@ -184,10 +237,10 @@ def _show_value(
         _show_text(lanes, part_used, batch, value, memory, at, base, is_plain)
     elif kind == _BOOLEAN:
         number, mark = batch.value_number[value], BOOLEAN_MARK
-    if facets >> _POINT & 1:
+    if _asks(lanes, base, _POINT):
         code = point_code(lanes.point, lanes.lane_of[base | _POINT], number, mark)
         _show_point(lanes, part_used, memory, at, base | _POINT, code, is_plain)
-    if facets >> _FOLDED & 1 and kind != _STRING:
+    if _asks(lanes, base, _FOLDED) and kind != _STRING:
         _show_point(lanes, part_used, memory, at, base | _FOLDED, OTHER, is_plain)
 
 
@@ -205,24 +258,16 @@ def _show_number(
     """The codes of a number."""
     number, residual = batch.value_number[value], int(batch.value_residual[value])
     attribute = base >> FACET_BITS
-    facets = int(lanes.facets[attribute])
-    place = direct_place(lanes, attribute, number, residual)
-    if facets >> _POINT & 1:
-        if place >= 0:
-            code = int(np.int64(lanes.direct[place] >> _HALF))
-        else:
-            code = point_code(lanes.point, lanes.lane_of[base | _POINT], number, residual)
+    if _asks(lanes, base, _POINT):
+        code = point_code(lanes.point, lanes.lane_of[base | _POINT], number, residual)
         _show_point(lanes, part_used, memory, at, base | _POINT, code, is_plain)
-    if facets >> _FOLDED & 1:
+    if _asks(lanes, base, _FOLDED):
         _show_point(lanes, part_used, memory, at, base | _FOLDED, OTHER, is_plain)
-    if facets >> _NUMBER_CELL & 1:
+    if _asks(lanes, base, _NUMBER_CELL):
+        cuts = (lanes.spaces.number_cut_double, lanes.spaces.number_cut_residual)
         start = lanes.spaces.number_cut_start[attribute]
-        if place >= 0:
-            cell = int(np.int64(lanes.direct[place] & _LOW))
-        else:
-            cuts = (lanes.spaces.number_cut_double, lanes.spaces.number_cut_residual)
-            stop = lanes.spaces.number_cut_start[attribute + 1]
-            cell = int(number_cell(cuts, start, stop, number, residual))
+        stop = lanes.spaces.number_cut_start[attribute + 1]
+        cell = int(number_cell(cuts, start, stop, number, residual))
         coarse = int(lanes.number_coarse[start + attribute + cell])
         _show(lanes, part_used, memory, at, base | _NUMBER_CELL, cell, coarse, is_plain)
 
@@ -240,13 +285,12 @@ def _show_text(
 ) -> None:
     """The codes of a string, apart from that of its point."""
     attribute = base >> FACET_BITS
-    facets = int(lanes.facets[attribute])
     string = batch.value_string[value]
-    if facets >> _FOLDED & 1:
+    if _asks(lanes, base, _FOLDED):
         folded = np.float64(batch.folded_code[string])
         code = point_code(lanes.point, lanes.lane_of[base | _FOLDED], folded, STRING_MARK)
         _show_point(lanes, part_used, memory, at, base | _FOLDED, code, is_plain)
-    if facets >> _STRING_CELL & 1:
+    if _asks(lanes, base, _STRING_CELL):
         texts = (lanes.spaces.string_start, lanes.spaces.string_text)
         start = lanes.spaces.string_cut_start[attribute]
         stop = lanes.spaces.string_cut_start[attribute + 1]
@@ -288,11 +332,22 @@ def _show(
     """Show a code, and enter the part of its coarser one if keys are made of it."""
     lane = int(lanes.lane_of[dimension])
     if is_plain:
-        if lane < lanes.first[WIDE]:
-            _set_word(lanes, memory, at, lane, _ONE << np.uint64(code))
-        elif lane < lanes.first[UNTESTED]:
-            _set_word(lanes, memory, at, lane, np.uint64(code + 1))
-    part = lanes.part_start[lane] + coarse
+        _show_code(lanes, memory, at, lane, code)
+    _enter_part(part_used, memory, lane, lanes.part_start[lane] + coarse)
+
+
+@inlined
+def _show_code(lanes: LaneColumns, memory: EventMemory, at: int, lane: int, code: int) -> None:
+    """Show a code on a lane, if tests are made on it."""
+    if lane < lanes.first[WIDE]:
+        _set_word(lanes, memory, at, lane, _ONE << np.uint64(code))
+    elif lane < lanes.first[UNTESTED]:
+        _set_word(lanes, memory, at, lane, np.uint64(code + 1))
+
+
+@inlined
+def _enter_part(part_used: NDArray[np.uint64], memory: EventMemory, lane: int, part: int) -> None:
+    """Enter a part of the event at hand if keys are made of it."""
     if part_used[part >> 6] >> (np.uint64(part) & _IN_WORD) & _ONE:
         count = memory.counts[PARTS]
         memory.lane[count] = lane

@@ -79,16 +79,25 @@ class LaneColumns(NamedTuple):
     """The lanes of `a` attributes, from 1 on: narrow, hashed, wide ones, those without tests."""
 
     lane_of: NDArray[np.int32]  # [a << FACET_BITS] of a dimension, 0 for none
-    facets: NDArray[np.uint8]  # [a] bits 1 << facet of the dimensions with a lane
     first: NDArray[np.int64]  # [4] the first lane of each kind, and the number of all
     part_start: NDArray[np.int64]  # [lanes + 1] the part of code c is part_start[lane] + c
     spaces: SpaceColumns
     number_coarse: NDArray[np.int32]  # [number cuts + a] the coarser cell of a cell
     string_coarse: NDArray[np.int32]  # [string cuts + a]
     point: NDArray[np.uint64]  # [slots, 2] bits of a number | lane, mark, code
-    direct_start: NDArray[np.int64]  # [a+1] integers whose codes are listed, attribute by attribute
-    direct_first: NDArray[np.float64]  # [a] the first of them
-    direct: NDArray[np.uint64]  # code among the points << 32 | cell
+    line: NDArray[np.int64]  # [a * LINE_WORDS] what is asked of most values, see below
+    direct: NDArray[np.uint64]  # codes of integers: point << 40 | cell << 20 | its coarser cell
+
+
+LINE_WORDS = 8
+HEAD, DIRECT_FIRST, DIRECT_START, LANES, POINT_PARTS, CELL_PARTS, HASHED_LANE = range(7)
+"""An attribute's cache line: number of integers whose codes are listed << 8 | facets asked for; the
+first of them; where its codes are; lanes of points and << 32 of cells of numbers; the first parts
+of both; lane of hashes of points."""
+CELL_BITS = 20
+CELL_MASK = np.uint64((1 << CELL_BITS) - 1)
+_CELL_SHIFT = np.uint64(CELL_BITS)
+_CODE_SHIFT = np.uint64(2 * CELL_BITS)
 
 
 class Lookup(NamedTuple):
@@ -143,28 +152,38 @@ def fill_direct(lanes: LaneColumns) -> None:
     """List the codes of the integers that each attribute's predicates are about."""
     spaces = lanes.spaces
     cuts = (spaces.number_cut_double, spaces.number_cut_residual)
-    for attribute in range(lanes.direct_start.size - 1):
-        first = lanes.direct_start[attribute]
+    for attribute in range(lanes.line.size // LINE_WORDS):
+        line = attribute * LINE_WORDS
         lane = lanes.lane_of[attribute << FACET_BITS | _POINT]
         start, stop = spaces.number_cut_start[attribute], spaces.number_cut_start[attribute + 1]
-        for at in range(first, lanes.direct_start[attribute + 1]):
-            number = lanes.direct_first[attribute] + np.float64(at - first)
-            code = OTHER
-            if lane:
-                code = point_code(lanes.point, lane, number, 0)
+        for at in range(lanes.line[line + HEAD] >> 8):
+            number = np.float64(lanes.line[line + DIRECT_FIRST] + at)
+            code = point_code(lanes.point, lane, number, 0) if lane else OTHER
             cell = number_cell(cuts, start, stop, number, 0)
-            lanes.direct[at] = np.uint64(code) << _HALF | np.uint64(cell)
+            codes = np.uint64(code) << _CODE_SHIFT | np.uint64(cell) << _CELL_SHIFT
+            codes |= np.uint64(lanes.number_coarse[start + attribute + cell])
+            lanes.direct[lanes.line[line + DIRECT_START] + at] = codes
 
 
 @inlined
 def direct_place(lanes: LaneColumns, attribute: int, number: np.float64, residual: int) -> int:
     """Where the codes of a number are listed, or -1."""
-    start = lanes.direct_start[attribute]
-    distance = number - lanes.direct_first[attribute]
-    if residual or not 0.0 <= distance < np.float64(lanes.direct_start[attribute + 1] - start):
+    line = attribute * LINE_WORDS
+    distance = number - np.float64(lanes.line[line + DIRECT_FIRST])
+    if residual or not 0.0 <= distance < np.float64(lanes.line[line + HEAD] >> 8):
         return -1
     place = np.int64(distance)
-    return int(start + place) if np.float64(place) == distance else -1
+    if np.float64(place) != distance:
+        return -1
+    return int(lanes.line[line + DIRECT_START] + place)
+
+
+@inlined
+def direct_codes(lanes: LaneColumns, place: int) -> tuple[int, int, int]:
+    """The codes that are listed there: of the point, of the cell, of the coarser cell."""
+    codes = lanes.direct[place]
+    point, cell = np.int64(codes >> _CODE_SHIFT), np.int64(codes >> _CELL_SHIFT & CELL_MASK)
+    return int(point), int(cell), int(np.int64(codes & CELL_MASK))
 
 
 @inlined
