@@ -18,6 +18,7 @@ from index.kernels.lanes import (
     ALL_LANES,
     CELL_BITS,
     CELL_PARTS,
+    CUTS,
     DIRECT_FIRST,
     DIRECT_START,
     HASHED,
@@ -39,7 +40,7 @@ from index.spaces import FACET_BITS, Division, Facet, divide_finely
 
 TESTED_LANES_MAX = 1 << 16
 LANES_MAX = 1 << 24
-DIRECT_MIN, DIRECT_RATIO = 32, 8
+DIRECT_MIN, DIRECT_RATIO = 32, 3
 """The codes of integers are listed if there are at most so many, and so many for each end."""
 EVENT_ATTRIBUTES = 24
 """Without statistics an event is taken to have so many of the attributes that predicates name."""
@@ -124,6 +125,8 @@ def _lines(
     line[:, LANES] = point | cell << 32
     line[:, POINT_PARTS], line[:, CELL_PARTS] = part_start[point], part_start[cell]
     line[:, HASHED_LANE] = by_facet[:, HASHED]
+    cut_start = spaces.number_cut_start.astype(np.int64)
+    line[:, CUTS] = cut_start[:-1] | np.diff(cut_start) << 32
     _ask(line, by_facet > 0)
     return line.ravel(), np.zeros(int(size.sum()), np.uint64)
 

@@ -19,6 +19,7 @@ from index.kernels.lanes import (
     ALL_LANES,
     ALWAYS_LANE,
     CELL_PARTS,
+    CUTS,
     HASHED,
     HASHED_LANE,
     HASHED_LANES,
@@ -35,6 +36,7 @@ from index.kernels.lanes import (
     direct_place,
     hash_bit,
     point_code,
+    point_place,
 )
 from index.kernels.prefetch import prefetch
 from index.predicates import BOOLEAN_MARK, NO_MARK, STRING_MARK
@@ -50,7 +52,7 @@ _NOTHING = _ONE << np.uint64(NOTHING)
 _IN_WORD = np.uint64(63)
 _LANE_MASK = 0xFFFFFFFF
 _FACETS = 0xFF
-_LINES_AHEAD = 8
+_LINES_AHEAD, _VALUES_AHEAD = 8, 4
 
 
 class EventMemory(NamedTuple):
@@ -125,11 +127,32 @@ def enter_words(
     for entry in range(start, stop):
         if entry + _LINES_AHEAD < stop:
             prefetch(lanes.line, batch.entry_attribute[entry + _LINES_AHEAD] * LINE_WORDS)
+        if entry + _VALUES_AHEAD < stop:
+            _ask_for_value(lanes, batch, entry + _VALUES_AHEAD)
         attribute = int(batch.entry_attribute[entry])
         if attribute * LINE_WORDS >= lanes.line.size:
             continue
         if lanes.line[attribute * LINE_WORDS + HEAD] & _FACETS:
             _show_entry(lanes, part_used, batch, entry, memory, at, attribute << FACET_BITS)
+
+
+@inlined
+def _ask_for_value(lanes: LaneColumns, batch: EventBatch, entry: int) -> None:
+    """Ask for where a number will be looked up, by the line of its attribute, which is here now."""
+    line = int(batch.entry_attribute[entry]) * LINE_WORDS
+    value = batch.value_start[entry]
+    if line >= lanes.line.size or value == batch.value_start[entry + 1]:
+        return
+    number, residual = batch.value_number[value], int(batch.value_residual[value])
+    place = direct_place(lanes, line // LINE_WORDS, number, residual)
+    if place >= 0:
+        prefetch(lanes.direct, place)
+        return
+    bits = np.float64(number).view(np.uint64)
+    lane = int(lanes.line[line + LANES] & _LANE_MASK)
+    prefetch(lanes.point, 2 * point_place(lanes.point, lane, bits, residual))
+    cuts = lanes.line[line + CUTS]
+    prefetch(lanes.spaces.number_cut_double, (cuts & _LANE_MASK) + (cuts >> 33))
 
 
 @inlined
@@ -156,11 +179,9 @@ def _show_entry(
         _show_anything(lanes, memory, at, base)
     for value in range(first, stop):
         if is_plain and batch.value_type[value] == _NUMBER:
-            residual = int(batch.value_residual[value])
-            number = batch.value_number[value]
-            place = direct_place(lanes, base >> FACET_BITS, number, residual)
-            if place >= 0 and not _asks(lanes, base, _FOLDED):
-                _show_listed(lanes, part_used, memory, at, base, place)
+            if not _asks(lanes, base, _FOLDED):
+                codes = _number_codes(lanes, batch, value, base >> FACET_BITS)
+                _show_number_codes(lanes, part_used, memory, at, base, codes)
                 continue
         _show_value(lanes, part_used, batch, value, memory, at, base, is_plain)
 
@@ -172,17 +193,35 @@ def _asks(lanes: LaneColumns, base: int, facet: int) -> bool:
 
 
 @inlined
-def _show_listed(
+def _number_codes(
+    lanes: LaneColumns, batch: EventBatch, value: int, attribute: int
+) -> tuple[int, int, int]:
+    """The codes of a number: among points, among cells, and among coarser cells."""
+    line = attribute * LINE_WORDS
+    number, residual = batch.value_number[value], int(batch.value_residual[value])
+    place = direct_place(lanes, attribute, number, residual)
+    if place >= 0:
+        return direct_codes(lanes, place)
+    lane = int(lanes.line[line + LANES] & _LANE_MASK)
+    code = point_code(lanes.point, lane, number, residual) if lane else OTHER
+    start, count = lanes.line[line + CUTS] & _LANE_MASK, lanes.line[line + CUTS] >> 32
+    cuts = (lanes.spaces.number_cut_double, lanes.spaces.number_cut_residual)
+    cell = int(number_cell(cuts, start, start + count, number, residual))
+    return code, cell, int(lanes.number_coarse[start + attribute + cell])
+
+
+@inlined
+def _show_number_codes(
     lanes: LaneColumns,
     part_used: NDArray[np.uint64],
     memory: EventMemory,
     at: int,
     base: int,
-    place: int,
+    codes: tuple[int, int, int],
 ) -> None:
-    """The codes of a number whose codes are listed, the common case: two cache lines."""
+    """Show the codes of a number, the only value of its attribute."""
     line = (base >> FACET_BITS) * LINE_WORDS
-    code, cell, coarse = direct_codes(lanes, place)
+    code, cell, coarse = codes
     both = lanes.line[line + LANES]
     if _asks(lanes, base, _POINT):
         lane = int(both & _LANE_MASK)

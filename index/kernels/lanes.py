@@ -47,7 +47,7 @@ HASHED_LANES, WIDE, UNTESTED, ALL_LANES = range(4)
 NO_TEST, NECESSARY, EXACT = 0, 1, 2
 """What a test of a leaf tells: nothing, when it cannot hold, whether it holds."""
 
-LANE_SHIFT, MARK_SHIFT = np.uint64(40), np.uint64(24)
+MARK_SHIFT = np.uint64(24)
 CODE_MASK = np.uint64((1 << 24) - 1)
 """The second word of a point's slot: lane, mark, code."""
 
@@ -59,6 +59,7 @@ _INVERTED, _PRESENT_ONLY = np.uint64(1 << 62), np.uint64(1 << 63)
 _SPAN_MASK = np.uint64((1 << 30) - 1)
 _HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _HASH_SHIFT = np.uint64(58)
+_LANE_SHIFT, _SPREAD = np.uint64(16), np.uint64(0xD6E8FEB86659FD93)
 
 _POLARITY_MASK = (1 << POLARITY_BITS) - 1
 _IS_TRUE, _IS_FALSE = int(Polarity.IS_TRUE), int(Polarity.IS_FALSE)
@@ -90,10 +91,10 @@ class LaneColumns(NamedTuple):
 
 
 LINE_WORDS = 8
-HEAD, DIRECT_FIRST, DIRECT_START, LANES, POINT_PARTS, CELL_PARTS, HASHED_LANE = range(7)
+HEAD, DIRECT_FIRST, DIRECT_START, LANES, POINT_PARTS, CELL_PARTS, HASHED_LANE, CUTS = range(8)
 """An attribute's cache line: number of integers whose codes are listed << 8 | facets asked for; the
 first of them; where its codes are; lanes of points and << 32 of cells of numbers; the first parts
-of both; lane of hashes of points."""
+of both; lane of hashes of points; the first cut of numbers | << 32 the number of cuts."""
 CELL_BITS = 20
 CELL_MASK = np.uint64((1 << CELL_BITS) - 1)
 _CELL_SHIFT = np.uint64(CELL_BITS)
@@ -111,7 +112,8 @@ class Lookup(NamedTuple):
 @inlined
 def point_place(point: NDArray[np.uint64], lane: int, bits: np.uint64, mark: int) -> np.int64:
     """Where the search for a point begins."""
-    key = bits ^ (np.uint64(lane) << LANE_SHIFT | np.uint64(int(mark) & _MARK_MASK))
+    # The bits of small integers differ in the upper half alone, so a lane is spread over all.
+    key = bits ^ (np.uint64(lane) << _LANE_SHIFT | np.uint64(int(mark) & _MARK_MASK)) * _SPREAD
     return np.int64(fold_product(key, _HASH_MULTIPLIER) & np.uint64(point.shape[0] - 1))
 
 
@@ -120,7 +122,7 @@ def point_code(point: NDArray[np.uint64], lane: int, number: np.float64, mark: i
     """The code of a key of equality (see `index.predicates`) among the points of a lane."""
     bits = np.float64(number).view(np.uint64)
     place = point_place(point, lane, bits, mark)
-    wanted = np.uint64(lane) << np.uint64(16) | np.uint64(int(mark) & _MARK_MASK)
+    wanted = np.uint64(lane) << _LANE_SHIFT | np.uint64(int(mark) & _MARK_MASK)
     while point[place, 1] != _ZERO:
         if point[place, 0] == bits and point[place, 1] >> MARK_SHIFT == wanted:
             return int(np.int64(point[place, 1] & CODE_MASK))
@@ -143,7 +145,7 @@ def insert_points(
         while point[place, 1] != _ZERO:
             place = (place + 1) & (point.shape[0] - 1)
         point[place, 0] = bits
-        named = np.uint64(lane[at]) << np.uint64(16) | np.uint64(int(mark[at]) & _MARK_MASK)
+        named = np.uint64(lane[at]) << _LANE_SHIFT | np.uint64(int(mark[at]) & _MARK_MASK)
         point[place, 1] = named << MARK_SHIFT | np.uint64(code[at])
 
 

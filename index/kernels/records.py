@@ -37,9 +37,9 @@ from index.kernels.scratch import Scratch, new_scratch
 from index.kernels.verify import NO, YES, enter_event, holds, leave_event
 from index.kernels.words import trailing_zeros
 
-GROUP_EVENTS_MAX = 1_024
+GROUP_EVENTS_MIN, GROUP_EVENTS_MAX = 8, 1_024
 GROUP_WORDS_MAX = 1 << 15
-"""4 MB of words of events; with many lanes a group is of fewer events."""
+"""A quarter of a megabyte of words of events stays in the cache, where tests look them up."""
 GROUP_KEYS_MAX = 1 << 18
 GROUP_CANDIDATES_MAX = 1 << 21
 """Rows that the events of a group may find before it is closed, unless its first finds more."""
@@ -54,6 +54,7 @@ KEYS, BUCKETS, CANDIDATES, VERIFIED, HITS = range(COUNTS)
 """Places in `RecordMemory.counts`: keys looked for, buckets found, rows in them, programs run."""
 
 _BUCKETS_AHEAD = 12
+_INSERTED_MAX = 64
 _DIGIT_BITS = 11
 _DIGITS = 1 << _DIGIT_BITS
 _LANE = np.uint64(0xFFFF)
@@ -110,8 +111,8 @@ def new_record_memory(
 ) -> RecordMemory:
     """Memory for events of a batch, in groups of at most so many, and rows below `row_count`."""
     event_count = batch.entry_start.size - 1
-    group = min(group_events, GROUP_WORDS_MAX // int(columns.lanes.first[UNTESTED]), event_count)
-    group = max(group, 1)
+    group = max(GROUP_EVENTS_MIN, GROUP_WORDS_MAX // int(columns.lanes.first[UNTESTED]))
+    group = max(min(group, group_events, event_count), 1)
     words = (row_count >> 6) + 1
     memory = RecordMemory(
         new_event_memory(columns.lanes, batch, group),
@@ -260,7 +261,19 @@ def _close_group(memory: RecordMemory, group: int, bucket_count: int) -> tuple[i
 
 @leaf
 def _sort_buckets(memory: RecordMemory, count: int) -> None:
-    """Sort found[0] by the place of the bucket, events of one ascending: by digits, last first."""
+    """Sort found[0] by the place of the bucket, events of one ascending: by digits, last first.
+
+    A few are sorted by insertion: counting digits takes longer.
+    """
+    if count <= _INSERTED_MAX:
+        for at in range(1, count):
+            bounds, event, place = memory.found[0, at], memory.found_event[0, at], at
+            while place > 0 and memory.found[0, place - 1] > bounds:
+                memory.found[0, place] = memory.found[0, place - 1]
+                memory.found_event[0, place] = memory.found_event[0, place - 1]
+                place -= 1
+            memory.found[0, place], memory.found_event[0, place] = bounds, event
+        return
     highest = _ZERO
     for at in range(count):
         highest |= memory.found[0, at] >> _HALF
