@@ -35,6 +35,7 @@ from index.access import Shares, some_elements, words_of_filing
 from index.column_segment import ColumnSegment
 from index.columns import EventBatch
 from index.kernels.cover import SINGLE_KEYS_MAX, Elements, count_leaves, cover_rows, new_tree
+from index.kernels.key_listing import list_filings, list_predicate_parts, mark_parts
 from index.kernels.keys import fill_table, set_bits
 from index.kernels.lanes import ALL_LANES, Lookup
 from index.kernels.probe import Compiled, Hits
@@ -44,13 +45,10 @@ from index.kernels.record_filing import (
     ROW_SHIFT,
     TESTS,
     fill_records,
-    list_filings,
-    list_predicate_parts,
-    mark_parts,
     new_leaf_tests,
     new_tests,
 )
-from index.kernels.records import (
+from index.kernels.record_memory import (
     BUCKETS,
     CANDIDATES,
     COUNTS,
@@ -61,11 +59,11 @@ from index.kernels.records import (
     KEYS,
     VERIFIED,
     RecordColumns,
-    match_groups,
     new_record_memory,
     with_candidates,
     with_keys,
 )
+from index.kernels.records import match_groups
 from index.kernels.schema_choice import LeafTable
 from index.kernels.schemas import TRIPLE_PARTS_MAX
 from index.key_filing import check_buckets, new_filter, slot_count

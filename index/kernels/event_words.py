@@ -150,9 +150,9 @@ def _ask_for_value(lanes: LaneColumns, batch: EventBatch, entry: int) -> None:
         return
     bits = np.float64(number).view(np.uint64)
     lane = int(lanes.line[line + LANES] & _LANE_MASK)
-    prefetch(lanes.point, 2 * point_place(lanes.point, lane, bits, residual))
+    prefetch(lanes.point, 2 * int(point_place(lanes.point, lane, bits, residual)))
     cuts = lanes.line[line + CUTS]
-    prefetch(lanes.spaces.number_cut_double, (cuts & _LANE_MASK) + (cuts >> 33))
+    prefetch(lanes.spaces.number_cut_double, int((cuts & _LANE_MASK) + (cuts >> 33)))
 
 
 @inlined

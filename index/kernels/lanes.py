@@ -23,17 +23,7 @@ from numpy.typing import NDArray
 from index.kernels import inlined, leaf
 from index.kernels.cells import number_cell
 from index.kernels.hashing import fold_product
-from index.predicates import (
-    ALL,
-    NO_MARK,
-    NOCASE,
-    STRING_MARK,
-    PredicateColumns,
-    PredicateKind,
-)
-from index.program import POLARITY_BITS
 from index.spaces import FACET_BITS, Covers, Facet, SpaceColumns
-from index.threshold import Polarity
 
 ALWAYS_LANE = 0
 """The lane whose word has all bits in every event."""
@@ -52,28 +42,18 @@ CODE_MASK = np.uint64((1 << 24) - 1)
 """The second word of a point's slot: lane, mark, code."""
 
 _MARK_MASK = 0xFFFF
-_ONE, _ZERO, _ALL_BITS = np.uint64(1), np.uint64(0), ~np.uint64(0)
-_NOTHING_BIT = _ONE << np.uint64(NOTHING)
+_ONE, _ZERO = np.uint64(1), np.uint64(0)
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
-_INVERTED, _PRESENT_ONLY = np.uint64(1 << 62), np.uint64(1 << 63)
+INVERTED, PRESENT_ONLY = np.uint64(1 << 62), np.uint64(1 << 63)
+"""Bits of the test of a wide lane: outside of the run; not where there is no value."""
 _SPAN_MASK = np.uint64((1 << 30) - 1)
 _HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _HASH_SHIFT = np.uint64(58)
 _LANE_SHIFT, _SPREAD = np.uint64(16), np.uint64(0xD6E8FEB86659FD93)
 
-_POLARITY_MASK = (1 << POLARITY_BITS) - 1
-_IS_TRUE, _IS_FALSE = int(Polarity.IS_TRUE), int(Polarity.IS_FALSE)
-_NOT_TRUE = int(Polarity.NOT_TRUE)
-_EXISTS_FACET, _PRESENT = int(Facet.EXISTS), int(Facet.PRESENT)
-_POINT, _FOLDED = int(Facet.POINT), int(Facet.FOLDED)
-_NUMBER_CELL = int(Facet.NUMBER_CELL)
+_POINT = int(Facet.POINT)
 HASHED = len(Facet)
 """Facet of the hashes of a wide dimension of points; HASHED + 1 that of folded ones."""
-_EXISTS, _MISSING = int(PredicateKind.EXISTS), int(PredicateKind.MISSING)
-_IS_NULL, _EQUAL = int(PredicateKind.IS_NULL), int(PredicateKind.EQUAL)
-_IN, _RANGE = int(PredicateKind.IN), int(PredicateKind.RANGE)
-_TEXT_RANGE, _PREFIX = int(PredicateKind.TEXT_RANGE), int(PredicateKind.PREFIX)
-_LIKE, _OPAQUE_ENTRY = int(PredicateKind.LIKE), int(PredicateKind.OPAQUE_ENTRY)
 
 
 class LaneColumns(NamedTuple):
@@ -195,226 +175,10 @@ def hash_bit(code: int) -> np.uint64:
 
 
 @inlined
-def is_wide(lanes: LaneColumns, lane: int) -> bool:
-    """Has the lane more codes than a word has bits?"""
-    return bool(lanes.part_start[lane + 1] - lanes.part_start[lane] > NARROW_CODES_MAX)
-
-
-@inlined
 def passes_wide(word: np.uint64, operand: np.uint64, unsure: bool) -> bool:
     """The test of a wide lane; any event whose values it cannot show is `unsure`, and passes."""
     distance = (word - (operand & _LOW)) & _LOW
     inside = distance <= (operand >> _HALF & _SPAN_MASK)
-    inside ^= operand & _INVERTED != _ZERO
-    inside &= (word != _ZERO) | (operand & _PRESENT_ONLY == _ZERO)
+    inside ^= operand & INVERTED != _ZERO
+    inside &= (word != _ZERO) | (operand & PRESENT_ONLY == _ZERO)
     return bool(inside | unsure)
-
-
-@inlined
-def _wide_operand(first: int, last: int, polarity: int) -> np.uint64:
-    """The test for a run of codes; the polarity is IS_TRUE, IS_FALSE or NOT_TRUE."""
-    operand = np.uint64(first + 1) | np.uint64(last - first) << _HALF
-    if polarity != _IS_TRUE:
-        operand |= _INVERTED
-    if polarity == _IS_FALSE:
-        operand |= _PRESENT_ONLY
-    return operand
-
-
-@inlined
-def _narrow_operand(lanes: LaneColumns, lane: int, true: np.uint64, polarity: int) -> np.uint64:
-    """The mask for a leaf whose predicate is TRUE of the codes `true`, FALSE of all others."""
-    if polarity == _IS_TRUE:
-        return true
-    if polarity == _NOT_TRUE:
-        return ~true
-    codes = np.uint64(lanes.part_start[lane + 1] - lanes.part_start[lane])
-    false = ((_ONE << codes) - _ONE) & ~true
-    return false if polarity == _IS_FALSE else ~false
-
-
-@leaf
-def leaf_test(
-    predicates: PredicateColumns, lookup: Lookup, leaf: int
-) -> tuple[int, np.uint64, int]:
-    """Lane and operand of the test of a leaf, and what the test tells."""
-    number, polarity = leaf >> POLARITY_BITS, leaf & _POLARITY_MASK
-    record = predicates.record[number]
-    kind = record["kind"]
-    base = int(record["attribute"]) << FACET_BITS
-    if kind == _EXISTS or kind == _MISSING:
-        is_true = polarity == _IS_TRUE or polarity > _NOT_TRUE
-        mask = _ONE if is_true == (kind == _EXISTS) else _NOTHING_BIT
-        return _tested(lookup.lanes, base | _EXISTS_FACET, mask, EXACT)
-    if record["flags"] & ALL == 0:
-        if kind == _EQUAL or kind == _IN or kind == _IS_NULL:
-            lane, operand, told = _points_test(predicates, lookup.lanes, number, polarity)
-            if told != NO_TEST:
-                return lane, operand, told
-        elif record["flags"] & NOCASE == 0 and _RANGE <= kind <= _LIKE:
-            lane, operand, told = _cells_test(lookup, base, number, polarity)
-            if kind == _LIKE and told == EXACT:
-                told = NECESSARY if polarity == _IS_TRUE else NO_TEST
-            if told != NO_TEST:
-                return lane, operand, told
-    if kind != _OPAQUE_ENTRY and (polarity == _IS_TRUE or polarity == _IS_FALSE):
-        return _tested(lookup.lanes, base | _PRESENT, _ONE, NECESSARY)
-    return ALWAYS_LANE, _ALL_BITS, NO_TEST
-
-
-@inlined
-def _tested(
-    lanes: LaneColumns, dimension: int, operand: np.uint64, told: int
-) -> tuple[int, np.uint64, int]:
-    """A test on the lane of a dimension, if it has one that tests can be made on."""
-    lane = int(lanes.lane_of[dimension])
-    if lane == 0 or lane >= lanes.first[UNTESTED]:
-        return ALWAYS_LANE, _ALL_BITS, NO_TEST
-    return lane, operand, told
-
-
-@inlined
-def _points_test(
-    predicates: PredicateColumns, lanes: LaneColumns, number: int, polarity: int
-) -> tuple[int, np.uint64, int]:
-    """The test of =, IN or IS NULL; none if its points are in two dimensions."""
-    record = predicates.record[number]
-    base = int(record["attribute"]) << FACET_BITS
-    start, size = int(record["start"]), int(record["size"])
-    if record["kind"] != _IN:
-        start, size = -1, 1
-    true, hashed = _ZERO, _ZERO
-    facet, lane, code = -1, 0, OTHER
-    for at in range(size):
-        key, mark = point_of(predicates, number, start, at)
-        mine = point_facet(record["flags"], mark)
-        if facet >= 0 and mine != facet:
-            return ALWAYS_LANE, _ALL_BITS, NO_TEST
-        facet = mine
-        lane = int(lanes.lane_of[base | facet])
-        if lane == 0 or lane >= lanes.first[UNTESTED]:
-            return ALWAYS_LANE, _ALL_BITS, NO_TEST
-        code = point_code(lanes.point, lane, key, mark)
-        true |= _ONE << np.uint64(code & 63)
-        hashed |= hash_bit(code)
-    if lane < lanes.first[WIDE]:
-        return lane, _narrow_operand(lanes, lane, true, polarity), EXACT
-    if size == 1 and polarity <= _NOT_TRUE:
-        return lane, _wide_operand(code, code, polarity), EXACT
-    if polarity == _IS_TRUE:
-        beside = HASHED if facet == _POINT else HASHED + 1
-        return _tested(lanes, base | beside, hashed, NECESSARY)
-    return ALWAYS_LANE, _ALL_BITS, NO_TEST
-
-
-@inlined
-def point_of(
-    predicates: PredicateColumns, number: int, start: int, at: int
-) -> tuple[np.float64, int]:
-    """A point of =, IN or IS NULL; `start` is that of the members, negative if there are none."""
-    if start >= 0:
-        return predicates.member_number[start + at], int(predicates.member_mark[start + at])
-    record = predicates.record[number]
-    if record["kind"] == _IS_NULL:
-        return np.float64(0.0), NO_MARK
-    return record["low"], int(record["low_residual"])
-
-
-@inlined
-def point_facet(flags: int, mark: int) -> int:
-    """The facet that a point lies in."""
-    return _FOLDED if flags & NOCASE and mark == STRING_MARK else _POINT
-
-
-@inlined
-def _cells_test(
-    lookup: Lookup, base: int, number: int, polarity: int
-) -> tuple[int, np.uint64, int]:
-    """The test of a range, of prefixes or of what a LIKE pattern begins with."""
-    lanes, covers = lookup.lanes, lookup.covers
-    position = lookup.position[number]
-    start, stop = covers.run_start[position], covers.run_start[position + 1]
-    if start == stop:
-        return ALWAYS_LANE, _ALL_BITS, NO_TEST
-    lane = int(lanes.lane_of[base | int(covers.facet[start])])
-    if lane == 0 or lane >= lanes.first[UNTESTED]:
-        return ALWAYS_LANE, _ALL_BITS, NO_TEST
-    if lane >= lanes.first[WIDE]:
-        first, last = covers.first[start], covers.last[start]
-        if stop - start > 1 or polarity > _NOT_TRUE or last < first:
-            return ALWAYS_LANE, _ALL_BITS, NO_TEST
-        return lane, _wide_operand(first, last, polarity), EXACT
-    true = _ZERO
-    for run in range(start, stop):
-        for cell in range(covers.first[run], covers.last[run] + 1):
-            true |= _ONE << np.uint64(cell)
-    return lane, _narrow_operand(lanes, lane, true, polarity), EXACT
-
-
-@leaf
-def leaf_lane_parts(
-    predicates: PredicateColumns, lookup: Lookup, leaf: int, parts: NDArray[np.int64]
-) -> tuple[int, int]:
-    """Fill `parts` with the parts of a leaf that IS_TRUE of points or cells alone can have.
-
-    Returns their lane and number; (0, 0) if they lie in several lanes, or are more than fit.
-    """
-    lanes, covers = lookup.lanes, lookup.covers
-    number = leaf >> POLARITY_BITS
-    record = predicates.record[number]
-    kind = record["kind"]
-    base = int(record["attribute"]) << FACET_BITS
-    if kind == _EQUAL or kind == _IN or kind == _IS_NULL:
-        start, size = int(record["start"]), int(record["size"])
-        if kind != _IN:
-            start, size = -1, 1
-        if size > parts.size:
-            return 0, 0
-        facet, lane = -1, 0
-        for at in range(size):
-            key, mark = point_of(predicates, number, start, at)
-            mine = point_facet(record["flags"], mark)
-            if facet >= 0 and mine != facet:
-                return 0, 0
-            facet = mine
-            lane = int(lanes.lane_of[base | facet])
-            parts[at] = lanes.part_start[lane] + point_code(lanes.point, lane, key, mark)
-        return lane, size
-    position = lookup.position[number]
-    start, stop = covers.run_start[position], covers.run_start[position + 1]
-    count, lane = 0, 0
-    for run in range(start, stop):
-        lane = int(lanes.lane_of[base | int(covers.facet[run])])
-        first, last = coarse_run(lanes, lookup.covers, run, base)
-        for cell in range(first, last + 1):
-            part = lanes.part_start[lane] + cell
-            if run > start and _is_among(parts, count, part):
-                continue  # several prefixes may meet in a cell
-            if count == parts.size:
-                return 0, 0
-            parts[count] = part
-            count += 1
-    return lane, count
-
-
-@inlined
-def _is_among(parts: NDArray[np.int64], count: int, part: int) -> bool:
-    for at in range(count):
-        if parts[at] == part:
-            return True
-    return False
-
-
-@inlined
-def coarse_run(lanes: LaneColumns, covers: Covers, run: int, base: int) -> tuple[int, int]:
-    """The coarser cells, first and last, of a run of cells."""
-    if covers.last[run] < covers.first[run]:
-        return 0, -1
-    attribute = base >> FACET_BITS
-    if covers.facet[run] == _NUMBER_CELL:
-        start = lanes.spaces.number_cut_start[attribute] + attribute
-        coarse = lanes.number_coarse
-    else:
-        start = lanes.spaces.string_cut_start[attribute] + attribute
-        coarse = lanes.string_coarse
-    return int(coarse[start + covers.first[run]]), int(coarse[start + covers.last[run]])

@@ -19,26 +19,16 @@ from numpy.typing import NDArray
 
 from index.kernels import inlined, leaf
 from index.kernels.cover import (
-    BY_EXISTENCE,
     BY_POINTS,
     Elements,
     filing_of_leaf,
 )
-from index.kernels.lanes import (
-    ALWAYS_LANE,
-    EXACT,
-    NO_TEST,
-    WIDE,
-    Lookup,
-    leaf_lane_parts,
-    leaf_test,
-)
+from index.kernels.key_listing import parts_are_exact
+from index.kernels.lanes import ALWAYS_LANE, EXACT, NO_TEST, WIDE, Lookup
+from index.kernels.leaf_tests import leaf_test
 from index.kernels.probe import Compiled
 from index.kernels.schema_choice import LeafTable, conjunction_start
-from index.kernels.schemas import key_of_one, key_of_three, key_of_two
-from index.predicates import PredicateColumns, PredicateKind
 from index.program import POLARITY_BITS
-from index.spaces import FACET_BITS, Facet
 
 RECORD_WORDS = 8
 TESTS = 6
@@ -49,160 +39,9 @@ OPEN, MORE, WIDE_TESTS = np.uint64(1 << 32), np.uint64(1 << 33), np.uint64(1 << 
 SPECIAL = MORE | WIDE_TESTS
 ROW_SHIFT = np.uint64(35)
 
-_IN, _RANGE = int(PredicateKind.IN), int(PredicateKind.RANGE)
-_LIKE = int(PredicateKind.LIKE)
-_EXISTS, _PRESENT = int(Facet.EXISTS), int(Facet.PRESENT)
 _POLARITY_MASK = (1 << POLARITY_BITS) - 1
 _LANE_BITS, _LANE_MASK = np.uint64(16), np.uint64(0xFFFF)
 _ALL_BITS, _ZERO = ~np.uint64(0), np.uint64(0)
-
-
-@leaf
-def element_parts(
-    compiled: Compiled, lookup: Lookup, leaf: int, coarse: bool, parts: NDArray[np.int64]
-) -> tuple[int, int]:
-    """Fill `parts` with the parts that a leaf of an element is filed under: lane and number."""
-    filing = filing_of_leaf(compiled.predicates, leaf)
-    if filing >= BY_POINTS and not coarse:
-        lane, count = leaf_lane_parts(compiled.predicates, lookup, leaf, parts)
-        if lane:
-            return lane, count
-    base = int(compiled.predicates.record[leaf >> POLARITY_BITS]["attribute"]) << FACET_BITS
-    lane = int(lookup.lanes.lane_of[base | (_EXISTS if filing == BY_EXISTENCE else _PRESENT)])
-    parts[0] = lookup.lanes.part_start[lane]
-    return lane, 1
-
-
-@leaf
-def list_predicate_parts(
-    compiled: Compiled,
-    lookup: Lookup,
-    used: NDArray[np.int64],
-    parts: NDArray[np.int64],
-    lane: NDArray[np.int32],
-    part_count: NDArray[np.int32],
-) -> None:
-    """Fill in lane and number of the parts of predicates, 0 and 1 where presence stands for them.
-
-    A predicate that can never hold has a lane and no part.
-    """
-    for place in range(used.size):
-        code = used[place] << POLARITY_BITS
-        lane[place], part_count[place] = 0, 1
-        if filing_of_leaf(compiled.predicates, code) >= BY_POINTS:
-            found, count = leaf_lane_parts(compiled.predicates, lookup, code, parts)
-            if found:
-                lane[place], part_count[place] = found, count
-
-
-@inlined
-def _sorted_parts(
-    compiled: Compiled,
-    lookup: Lookup,
-    elements: Elements,
-    at: int,
-    table: LeafTable,
-    parts: NDArray[np.int64],
-    bounds: NDArray[np.int64],
-) -> int:
-    """The parts of an element's leaves, one row each, in the order of their dimensions.
-
-    bounds   [3, 2] lane and number of each; returns how many leaves there are
-    """
-    width = 0
-    for place in range(elements.leaf.shape[1]):
-        code = elements.leaf[at, place]
-        if code < 0:
-            break
-        lane, count = element_parts(compiled, lookup, code, elements.coarse[at], parts[width])
-        bounds[width, 0], bounds[width, 1] = lane, count
-        width += 1
-    return width
-
-
-@leaf
-def list_filings(
-    compiled: Compiled,
-    lookup: Lookup,
-    elements: Elements,
-    table: LeafTable,
-    memory: tuple[NDArray[np.int64], NDArray[np.int64]],
-    filed: tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int32]],
-) -> int:
-    """Fill `filed` with key and row of each filing, and the lanes of each element.
-
-    The lanes ascend by dimension, and are 0 behind the last. Filings beyond the room are counted
-    only; returns how many there are.
-    """
-    parts, bounds = memory
-    keys, rows, lanes = filed
-    total = 0
-    for at in range(elements.row.size):
-        width = _sorted_parts(compiled, lookup, elements, at, table, parts, bounds)
-        order = _order_of(table, bounds, width)
-        for place in range(3):
-            which = order >> 2 * place & 3
-            lanes[3 * at + place] = bounds[which, 0] if place < width else 0
-        first, second, third = order & 3, order >> 2 & 3, order >> 4 & 3
-        for one in range(bounds[first, 1]):
-            for other in range(bounds[second, 1] if width > 1 else 1):
-                for last in range(bounds[third, 1] if width > 2 else 1):
-                    if total < keys.size:
-                        rows[total] = elements.row[at]
-                        if width == 1:
-                            keys[total] = key_of_one(parts[first, one])
-                        elif width == 2:
-                            keys[total] = key_of_two(parts[first, one], parts[second, other])
-                        else:
-                            keys[total] = key_of_three(
-                                parts[first, one], parts[second, other], parts[third, last]
-                            )
-                    total += 1
-    return total
-
-
-@inlined
-def _order_of(table: LeafTable, bounds: NDArray[np.int64], width: int) -> int:
-    """The leaves of an element by ascending dimension, as two bits each."""
-    first, second, third = 0, 1, 2
-    if width > 1 and table.dimension[bounds[first, 0]] > table.dimension[bounds[second, 0]]:
-        first, second = second, first
-    if width > 2 and table.dimension[bounds[second, 0]] > table.dimension[bounds[third, 0]]:
-        second, third = third, second
-    if width > 2 and table.dimension[bounds[first, 0]] > table.dimension[bounds[second, 0]]:
-        first, second = second, first
-    return first | second << 2 | third << 4
-
-
-@leaf
-def mark_parts(
-    compiled: Compiled,
-    lookup: Lookup,
-    elements: Elements,
-    table: LeafTable,
-    memory: tuple[NDArray[np.int64], NDArray[np.int64]],
-    part_used: NDArray[np.uint64],
-    prefix_filter: NDArray[np.uint64],
-) -> None:
-    """Enter the parts that keys are made of, and the first two parts of keys of three."""
-    parts, bounds = memory
-    for at in range(elements.row.size):
-        width = _sorted_parts(compiled, lookup, elements, at, table, parts, bounds)
-        for place in range(width):
-            for one in range(bounds[place, 1]):
-                part = parts[place, one]
-                part_used[part >> 6] |= np.uint64(1) << np.uint64(part & 63)
-        if width < 3:
-            continue
-        order = _order_of(table, bounds, width)
-        first, second = order & 3, order >> 2 & 3
-        for one in range(bounds[first, 1]):
-            for other in range(bounds[second, 1]):
-                bit = key_of_two(parts[first, one], parts[second, other])
-                bit &= np.uint64(prefix_filter.size * 64 - 1)
-                prefix_filter[np.int64(bit >> np.uint64(6))] |= np.uint64(1) << (
-                    bit & np.uint64(63)
-                )
 
 
 class LeafTests(NamedTuple):
@@ -388,18 +227,3 @@ def _is_key_leaf(
             has_parts = table.lane[table.position[number]] != 0
             return bool(has_parts and parts_are_exact(compiled.predicates, lookup, number))
     return False
-
-
-@inlined
-def parts_are_exact(predicates: PredicateColumns, lookup: Lookup, number: int) -> bool:
-    """Does a predicate hold wherever one of its parts is met? Not where these are coarser cells."""
-    kind = predicates.record[number]["kind"]
-    if kind <= _IN:
-        return True
-    attribute = int(predicates.record[number]["attribute"])
-    spaces = lookup.lanes.spaces
-    if kind == _RANGE:
-        start, stop = spaces.number_cut_start[attribute], spaces.number_cut_start[attribute + 1]
-        return bool(lookup.lanes.number_coarse[stop + attribute] == stop - start)
-    start, stop = spaces.string_cut_start[attribute], spaces.string_cut_start[attribute + 1]
-    return bool(kind != _LIKE and lookup.lanes.string_coarse[stop + attribute] == stop - start)

@@ -16,19 +16,11 @@ from index.algorithms.herald import Herald, RecordTable
 from index.algorithms.scan import Scan
 from index.columns import EventBatch
 from index.events import encode
-from index.kernels import records
+from index.kernels import record_memory
 from index.kernels.cover import count_leaves
 from index.kernels.event_words import enter_words, new_event_memory
-from index.kernels.lanes import (
-    EXACT,
-    NO_TEST,
-    UNTESTED,
-    WIDE,
-    LaneColumns,
-    Lookup,
-    leaf_test,
-    passes_wide,
-)
+from index.kernels.lanes import EXACT, NO_TEST, UNTESTED, WIDE, LaneColumns, Lookup, passes_wide
+from index.kernels.leaf_tests import leaf_test
 from index.kernels.scratch import OPAQUE, new_scratch
 from index.kernels.verify import YES, enter_event, leaf_holds, leave_event
 from index.lanes import build_lanes
@@ -171,7 +163,7 @@ def test_rows_of_many_tests() -> None:
 
 
 def test_all_there_is_room_for_is_found_when_room_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "KEYS_AT_FIRST", 1)
+    monkeypatch.setattr(record_memory, "KEYS_AT_FIRST", 1)
     monkeypatch.setattr("index.algorithms.herald.HITS_PER_EVENT", 0)
     names = "abcdefgh"
     texts = [f"{one} = 1 AND {other} = 1" for one in names for other in names if one < other] * 5

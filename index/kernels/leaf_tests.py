@@ -1,0 +1,191 @@
+"""Tests of leaves: on which lane, with what operand, and what they tell."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from index.kernels import inlined, leaf
+from index.kernels.lanes import (
+    ALWAYS_LANE,
+    EXACT,
+    INVERTED,
+    NECESSARY,
+    NO_TEST,
+    NOTHING,
+    OTHER,
+    PRESENT_ONLY,
+    UNTESTED,
+    WIDE,
+    LaneColumns,
+    Lookup,
+    hash_bit,
+    point_code,
+)
+from index.predicates import (
+    ALL,
+    NO_MARK,
+    NOCASE,
+    STRING_MARK,
+    PredicateColumns,
+    PredicateKind,
+)
+from index.program import POLARITY_BITS
+from index.spaces import FACET_BITS, Facet
+from index.threshold import Polarity
+
+_ONE, _ZERO, _ALL_BITS = np.uint64(1), np.uint64(0), ~np.uint64(0)
+_NOTHING_BIT = _ONE << np.uint64(NOTHING)
+_HALF = np.uint64(32)
+
+_POLARITY_MASK = (1 << POLARITY_BITS) - 1
+_IS_TRUE, _IS_FALSE = int(Polarity.IS_TRUE), int(Polarity.IS_FALSE)
+_NOT_TRUE = int(Polarity.NOT_TRUE)
+_EXISTS_FACET, _PRESENT = int(Facet.EXISTS), int(Facet.PRESENT)
+_POINT, _FOLDED = int(Facet.POINT), int(Facet.FOLDED)
+HASHED = len(Facet)
+"""Facet of the hashes of a wide dimension of points; HASHED + 1 that of folded ones."""
+_EXISTS, _MISSING = int(PredicateKind.EXISTS), int(PredicateKind.MISSING)
+_IS_NULL, _EQUAL = int(PredicateKind.IS_NULL), int(PredicateKind.EQUAL)
+_IN, _RANGE = int(PredicateKind.IN), int(PredicateKind.RANGE)
+_LIKE, _OPAQUE_ENTRY = int(PredicateKind.LIKE), int(PredicateKind.OPAQUE_ENTRY)
+
+
+@inlined
+def _wide_operand(first: int, last: int, polarity: int) -> np.uint64:
+    """The test for a run of codes; the polarity is IS_TRUE, IS_FALSE or NOT_TRUE."""
+    operand = np.uint64(first + 1) | np.uint64(last - first) << _HALF
+    if polarity != _IS_TRUE:
+        operand |= INVERTED
+    if polarity == _IS_FALSE:
+        operand |= PRESENT_ONLY
+    return operand
+
+
+@inlined
+def _narrow_operand(lanes: LaneColumns, lane: int, true: np.uint64, polarity: int) -> np.uint64:
+    """The mask for a leaf whose predicate is TRUE of the codes `true`, FALSE of all others."""
+    if polarity == _IS_TRUE:
+        return true
+    if polarity == _NOT_TRUE:
+        return ~true
+    codes = np.uint64(lanes.part_start[lane + 1] - lanes.part_start[lane])
+    false = ((_ONE << codes) - _ONE) & ~true
+    return false if polarity == _IS_FALSE else ~false
+
+
+@leaf
+def leaf_test(
+    predicates: PredicateColumns, lookup: Lookup, leaf: int
+) -> tuple[int, np.uint64, int]:
+    """Lane and operand of the test of a leaf, and what the test tells."""
+    number, polarity = leaf >> POLARITY_BITS, leaf & _POLARITY_MASK
+    record = predicates.record[number]
+    kind = record["kind"]
+    base = int(record["attribute"]) << FACET_BITS
+    if kind == _EXISTS or kind == _MISSING:
+        is_true = polarity == _IS_TRUE or polarity > _NOT_TRUE
+        mask = _ONE if is_true == (kind == _EXISTS) else _NOTHING_BIT
+        return _tested(lookup.lanes, base | _EXISTS_FACET, mask, EXACT)
+    if record["flags"] & ALL == 0:
+        if kind == _EQUAL or kind == _IN or kind == _IS_NULL:
+            lane, operand, told = _points_test(predicates, lookup.lanes, number, polarity)
+            if told != NO_TEST:
+                return lane, operand, told
+        elif record["flags"] & NOCASE == 0 and _RANGE <= kind <= _LIKE:
+            lane, operand, told = _cells_test(lookup, base, number, polarity)
+            if kind == _LIKE and told == EXACT:
+                told = NECESSARY if polarity == _IS_TRUE else NO_TEST
+            if told != NO_TEST:
+                return lane, operand, told
+    if kind != _OPAQUE_ENTRY and (polarity == _IS_TRUE or polarity == _IS_FALSE):
+        return _tested(lookup.lanes, base | _PRESENT, _ONE, NECESSARY)
+    return ALWAYS_LANE, _ALL_BITS, NO_TEST
+
+
+@inlined
+def _tested(
+    lanes: LaneColumns, dimension: int, operand: np.uint64, told: int
+) -> tuple[int, np.uint64, int]:
+    """A test on the lane of a dimension, if it has one that tests can be made on."""
+    lane = int(lanes.lane_of[dimension])
+    if lane == 0 or lane >= lanes.first[UNTESTED]:
+        return ALWAYS_LANE, _ALL_BITS, NO_TEST
+    return lane, operand, told
+
+
+@inlined
+def _points_test(
+    predicates: PredicateColumns, lanes: LaneColumns, number: int, polarity: int
+) -> tuple[int, np.uint64, int]:
+    """The test of =, IN or IS NULL; none if its points are in two dimensions."""
+    record = predicates.record[number]
+    base = int(record["attribute"]) << FACET_BITS
+    start, size = int(record["start"]), int(record["size"])
+    if record["kind"] != _IN:
+        start, size = -1, 1
+    true, hashed = _ZERO, _ZERO
+    facet, lane, code = -1, 0, OTHER
+    for at in range(size):
+        key, mark = point_of(predicates, number, start, at)
+        mine = point_facet(record["flags"], mark)
+        if facet >= 0 and mine != facet:
+            return ALWAYS_LANE, _ALL_BITS, NO_TEST
+        facet = mine
+        lane = int(lanes.lane_of[base | facet])
+        if lane == 0 or lane >= lanes.first[UNTESTED]:
+            return ALWAYS_LANE, _ALL_BITS, NO_TEST
+        code = point_code(lanes.point, lane, key, mark)
+        true |= _ONE << np.uint64(code & 63)
+        hashed |= hash_bit(code)
+    if lane < lanes.first[WIDE]:
+        return lane, _narrow_operand(lanes, lane, true, polarity), EXACT
+    if size == 1 and polarity <= _NOT_TRUE:
+        return lane, _wide_operand(code, code, polarity), EXACT
+    if polarity == _IS_TRUE:
+        beside = HASHED if facet == _POINT else HASHED + 1
+        return _tested(lanes, base | beside, hashed, NECESSARY)
+    return ALWAYS_LANE, _ALL_BITS, NO_TEST
+
+
+@inlined
+def point_of(
+    predicates: PredicateColumns, number: int, start: int, at: int
+) -> tuple[np.float64, int]:
+    """A point of =, IN or IS NULL; `start` is that of the members, negative if there are none."""
+    if start >= 0:
+        return predicates.member_number[start + at], int(predicates.member_mark[start + at])
+    record = predicates.record[number]
+    if record["kind"] == _IS_NULL:
+        return np.float64(0.0), NO_MARK
+    return record["low"], int(record["low_residual"])
+
+
+@inlined
+def point_facet(flags: int, mark: int) -> int:
+    """The facet that a point lies in."""
+    return _FOLDED if flags & NOCASE and mark == STRING_MARK else _POINT
+
+
+@inlined
+def _cells_test(
+    lookup: Lookup, base: int, number: int, polarity: int
+) -> tuple[int, np.uint64, int]:
+    """The test of a range, of prefixes or of what a LIKE pattern begins with."""
+    lanes, covers = lookup.lanes, lookup.covers
+    position = lookup.position[number]
+    start, stop = covers.run_start[position], covers.run_start[position + 1]
+    if start == stop:
+        return ALWAYS_LANE, _ALL_BITS, NO_TEST
+    lane = int(lanes.lane_of[base | int(covers.facet[start])])
+    if lane == 0 or lane >= lanes.first[UNTESTED]:
+        return ALWAYS_LANE, _ALL_BITS, NO_TEST
+    if lane >= lanes.first[WIDE]:
+        first, last = covers.first[start], covers.last[start]
+        if stop - start > 1 or polarity > _NOT_TRUE or last < first:
+            return ALWAYS_LANE, _ALL_BITS, NO_TEST
+        return lane, _wide_operand(first, last, polarity), EXACT
+    true = _ZERO
+    for run in range(start, stop):
+        for cell in range(covers.first[run], covers.last[run] + 1):
+            true |= _ONE << np.uint64(cell)
+    return lane, _narrow_operand(lanes, lane, true, polarity), EXACT
