@@ -1,7 +1,9 @@
 """`./herald test`: all tests, with and without services; what else is given goes to pytest.
 
-Tests with real services wait for brokers and clocks half of their time. So both parts run at once,
-the tests without services at a lower priority; what they print comes after the others' output.
+Tests with real services wait for brokers and clocks half of their time. So those that take seconds
+run beside the tests without services, which have a lower priority and print what they have to say
+afterwards. Those that run a query for minutes come last and have the machine to themselves: they
+promise how soon something happens, and a niceness means nothing to services in other sessions.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ SPREAD = ["-n", "auto", "--dist", "loadscope", "--no-loadscope-reorder"]
 PARTS = {
     "unit": ["-m", "not connected", *SPREAD],
     # One after the other: each of these fills the machine with its own services.
-    "connected": ["-m", "connected"],
+    "connected": ["-m", "connected and not slow"],
+    "queries": ["-m", "connected and slow"],
 }
 NICENESS = 10
 """Of the tests without services: those with services must not wait for them."""
 NOTHING_COLLECTED = 5
-"""pytest's exit code when no test fits; with -k that is usual for one of the two parts."""
+"""pytest's exit code when no test fits; with -k that is usual for some of the parts."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.unit:
         parts = ["unit"]
     elif arguments.connected:
-        parts = ["connected"]
+        parts = ["connected", "queries"]
     else:
         parts = list(PARTS)
     return run_parts(parts, arguments.rest)
@@ -55,10 +58,12 @@ def run_parts(parts: Sequence[str], rest: Sequence[str]) -> int:
     """Run each part, also when another has failures, and sum the outcome up."""
     if "connected" in parts:
         find_java()
-    if len(parts) == 1:
-        codes = [subprocess.run(**pytest_command(parts[0], rest)).returncode]
-    else:
-        codes = run_both(rest)
+    left = list(parts)
+    codes = []
+    if "unit" in left and "connected" in left:
+        codes += run_both(rest)
+        left = [part for part in left if part not in ("unit", "connected")]
+    codes += [subprocess.run(**pytest_command(part, rest)).returncode for part in left]
     failures = [code for code in codes if code not in (0, NOTHING_COLLECTED)]
     if failures:
         return failures[0]
@@ -66,7 +71,7 @@ def run_parts(parts: Sequence[str], rest: Sequence[str]) -> int:
 
 
 def run_both(rest: Sequence[str]) -> list[int]:
-    """Run both parts at once; the output of the one in the background follows when it is over."""
+    """Run the first two parts at once; the output of the one behind follows when it is over."""
     with tempfile.TemporaryFile() as output:
         unit = subprocess.Popen(
             **pytest_command("unit", rest),
