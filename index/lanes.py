@@ -28,6 +28,7 @@ from index.kernels.lanes import (
     LINE_WORDS,
     NARROW_CODES_MAX,
     POINT_PARTS,
+    WHOLE,
     LaneColumns,
     Lookup,
     fill_direct,
@@ -67,7 +68,7 @@ def build_lanes(
     attribute_count: int,
 ) -> tuple[Lookup, Points]:
     """The lanes of the predicates numbered `used`, each of which so many leaves name."""
-    division = divide_finely(predicates, used, attribute_count)
+    division = divide_finely(predicates, used, attribute_count, NARROW_CODES_MAX)
     points = _points(predicates, used, leaf_count)
     codes, leaves = _dimensions(predicates, used, leaf_count, division, points, attribute_count)
     dimension, first = _ordered(codes, leaves, _asked(predicates, used, codes))
@@ -127,6 +128,7 @@ def _lines(
     line[:, HASHED_LANE] = by_facet[:, HASHED]
     cut_start = spaces.number_cut_start.astype(np.int64)
     line[:, CUTS] = cut_start[:-1] | np.diff(cut_start) << 32
+    line[division.whole, CUTS] |= WHOLE
     _ask(line, by_facet > 0)
     return line.ravel(), np.zeros(int(size.sum()), np.uint64)
 

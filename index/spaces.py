@@ -46,6 +46,8 @@ from index.predicates import (
 
 CELLS_PER_RANGE = 16
 """The mean number of cells of a range that thinning aims at."""
+WHOLE_MAX = 2.0**52
+"""Below this the number after an integer's last fraction is the next integer."""
 CUTS_UNTHINNED = 31
 """An attribute with this many cuts or fewer keeps them all."""
 
@@ -102,28 +104,38 @@ class Division(NamedTuple):
     covers: Covers
     number_kept: NDArray[np.bool_]  # [number cuts]
     string_kept: NDArray[np.bool_]  # [string cuts]
+    whole: NDArray[np.bool_]  # [a] cells tell integers apart, and nothing of numbers between
 
 
 def divide(
     predicates: PredicateColumns, used: NDArray[np.int64], attribute_count: int
 ) -> tuple[SpaceColumns, Covers]:
     """The spaces of the predicates numbered `used`, and what each of them covers."""
-    numbers, strings = _all_ranges(predicates, used, attribute_count)
+    numbers = _number_ranges(predicates, used, attribute_count)
+    strings = _string_ranges(predicates, used, attribute_count)
     kept = _thinned(numbers.ranges), _thinned(strings.ranges)
     return _divided(numbers, strings, kept, used.size)
 
 
 def divide_finely(
-    predicates: PredicateColumns, used: NDArray[np.int64], attribute_count: int
+    predicates: PredicateColumns, used: NDArray[np.int64], attribute_count: int, cells_wanted: int
 ) -> Division:
-    """The same with all cuts, so that a cell tells exactly which ranges its values lie in."""
-    numbers, strings = _all_ranges(predicates, used, attribute_count)
+    """The same with all cuts, so that a cell tells exactly which ranges its values lie in.
+
+    Where all ends are integers, the cells between one and the next are left out if then, and only
+    then, no more than `cells_wanted` are left.
+    """
+    numbers = _number_ranges(predicates, used, attribute_count)
+    whole = _whole_attributes(numbers, cells_wanted)
+    if whole.any():
+        numbers = _number_ranges(predicates, used, attribute_count, whole)
+    strings = _string_ranges(predicates, used, attribute_count)
     every = np.arange(numbers.double.size), np.arange(len(strings.text))
     spaces, covers = _divided(numbers, strings, every, used.size)
     number_kept, string_kept = (np.zeros(one.size, np.bool_) for one in every)
     number_kept[_thinned(numbers.ranges)] = True
     string_kept[_thinned(strings.ranges)] = True
-    return Division(spaces, covers, number_kept, string_kept)
+    return Division(spaces, covers, number_kept, string_kept, whole)
 
 
 class _NumberEnds(NamedTuple):
@@ -141,13 +153,20 @@ class _StringEnds(NamedTuple):
     text: list[bytes]
 
 
-def _all_ranges(
-    predicates: PredicateColumns, used: NDArray[np.int64], attribute_count: int
-) -> tuple[_NumberEnds, _StringEnds]:
-    return (
-        _NumberEnds(*_number_ranges(predicates, used, attribute_count)),
-        _StringEnds(*_string_ranges(predicates, used, attribute_count)),
-    )
+def _whole_attributes(numbers: _NumberEnds, cells_wanted: int) -> NDArray[np.bool_]:
+    """Attributes whose cuts are all at integers or right after, and too many but for that."""
+    rank_start = numbers.ranges.rank_start
+    cuts = np.diff(rank_start)
+    attribute = np.repeat(np.arange(cuts.size), cuts)
+    is_whole = (numbers.double == np.floor(numbers.double)) & (np.abs(numbers.double) < WHOLE_MAX)
+    is_whole &= (numbers.residual == 0) | (numbers.residual == 1)
+    is_new = np.ones(attribute.size, np.bool_)
+    moved = numbers.double + numbers.residual
+    is_new[1:] = (moved[1:] != moved[:-1]) | (attribute[1:] != attribute[:-1])
+    left = np.bincount(attribute[is_new], minlength=cuts.size)
+    all_whole = np.bincount(attribute[is_whole], minlength=cuts.size) == cuts
+    whole: NDArray[np.bool_] = all_whole & (cuts >= cells_wanted) & (left < cells_wanted)
+    return whole
 
 
 def _divided(
@@ -180,15 +199,25 @@ def _divided(
 
 
 def _number_ranges(
-    predicates: PredicateColumns, used: NDArray[np.int64], attribute_count: int
-) -> tuple[_Ranges, NDArray[np.float64], NDArray[np.int16]]:
-    """Ranges of numbers and the distinct cuts; a closed range ends before its end's successor."""
+    predicates: PredicateColumns,
+    used: NDArray[np.int64],
+    attribute_count: int,
+    whole: NDArray[np.bool_] | None = None,
+) -> _NumberEnds:
+    """Ranges of numbers and the distinct cuts; a closed range ends before its end's successor.
+
+    That of an integer is the next integer for attributes that are `whole`.
+    """
     record = predicates.record[used]
     owner = np.flatnonzero((record["kind"] == PredicateKind.RANGE) & (record["flags"] & ALL == 0))
     record = record[owner]
     attribute = record["attribute"].astype(np.int64)
     double = np.concatenate((record["low"], record["high"]))
     residual = np.concatenate((record["low_residual"], record["high_residual"] + np.int16(1)))
+    if whole is not None:
+        moved = np.tile(whole[attribute], 2)
+        double[moved] += residual[moved]
+        residual[moved] = 0
     bounded = np.flatnonzero(np.isfinite(double))
     ends = np.concatenate((attribute, attribute))[bounded], double[bounded], residual[bounded]
     order = np.lexsort(ends[::-1])
@@ -203,12 +232,12 @@ def _number_ranges(
     rank_start = np.searchsorted(ends[0][distinct], np.arange(attribute_count + 1))
     low, high = rank[: owner.size], rank[owner.size :]
     ranges = _ranges(owner, attribute, low, high, rank_start)
-    return ranges, ends[1][distinct], ends[2][distinct]
+    return _NumberEnds(ranges, ends[1][distinct], ends[2][distinct])
 
 
 def _string_ranges(
     predicates: PredicateColumns, used: NDArray[np.int64], attribute_count: int
-) -> tuple[_Ranges, list[bytes]]:
+) -> _StringEnds:
     """Ranges and prefixes of strings, and the distinct cuts."""
     found: list[tuple[int, int, bytes, bytes]] = []
     record = predicates.record[used]
@@ -233,7 +262,7 @@ def _string_ranges(
         np.array([rank_of.get((one[1], one[3]), -1) for one in found], np.int64),
         rank_start,
     )
-    return ranges, [text for _, text in ends]
+    return _StringEnds(ranges, [text for _, text in ends])
 
 
 def text_bounds(predicates: PredicateColumns, number: int) -> list[tuple[bytes, bytes]]:

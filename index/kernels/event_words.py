@@ -20,6 +20,7 @@ from index.kernels.lanes import (
     ALWAYS_LANE,
     CELL_PARTS,
     CUTS,
+    CUTS_MASK,
     HASHED,
     HASHED_LANE,
     HASHED_LANES,
@@ -35,6 +36,7 @@ from index.kernels.lanes import (
     direct_codes,
     direct_place,
     hash_bit,
+    is_whole,
     point_code,
     point_place,
 )
@@ -152,7 +154,9 @@ def _ask_for_value(lanes: LaneColumns, batch: EventBatch, entry: int) -> None:
     lane = int(lanes.line[line + LANES] & _LANE_MASK)
     prefetch(lanes.point, 2 * int(point_place(lanes.point, lane, bits, residual)))
     cuts = lanes.line[line + CUTS]
-    prefetch(lanes.spaces.number_cut_double, int((cuts & _LANE_MASK) + (cuts >> 33)))
+    prefetch(
+        lanes.spaces.number_cut_double, int((cuts & _LANE_MASK) + (cuts >> 33 & (CUTS_MASK >> 1)))
+    )
 
 
 @inlined
@@ -174,6 +178,7 @@ def _show_entry(
         _show(lanes, part_used, memory, at, base | _PRESENT, 0, 0, True)
     first, stop = batch.value_start[entry], batch.value_start[entry + 1]
     is_plain = stop - first == 1 and batch.entry_flags[entry] & ARRAY == 0
+    is_plain = is_plain and not _is_between(lanes, batch, first, base >> FACET_BITS)
     if not is_plain:
         memory.unsure[at] = True
         _show_anything(lanes, memory, at, base)
@@ -184,6 +189,14 @@ def _show_entry(
                 _show_number_codes(lanes, part_used, memory, at, base, codes)
                 continue
         _show_value(lanes, part_used, batch, value, memory, at, base, is_plain)
+
+
+@inlined
+def _is_between(lanes: LaneColumns, batch: EventBatch, value: int, attribute: int) -> bool:
+    """Is a value a number between integers, of which cells tell nothing?"""
+    number = batch.value_number[value]
+    is_number = batch.value_type[value] == _NUMBER
+    return bool(is_whole(lanes, attribute) and is_number and number != np.floor(number))
 
 
 @inlined
@@ -204,7 +217,8 @@ def _number_codes(
         return direct_codes(lanes, place)
     lane = int(lanes.line[line + LANES] & _LANE_MASK)
     code = point_code(lanes.point, lane, number, residual) if lane else OTHER
-    start, count = lanes.line[line + CUTS] & _LANE_MASK, lanes.line[line + CUTS] >> 32
+    start = lanes.line[line + CUTS] & _LANE_MASK
+    count = lanes.line[line + CUTS] >> 32 & CUTS_MASK
     cuts = (lanes.spaces.number_cut_double, lanes.spaces.number_cut_residual)
     cell = int(number_cell(cuts, start, start + count, number, residual))
     return code, cell, int(lanes.number_coarse[start + attribute + cell])
@@ -309,6 +323,12 @@ def _show_number(
         cell = int(number_cell(cuts, start, stop, number, residual))
         coarse = int(lanes.number_coarse[start + attribute + cell])
         _show(lanes, part_used, memory, at, base | _NUMBER_CELL, cell, coarse, is_plain)
+        if is_whole(lanes, attribute) and number != np.floor(number):
+            # A range with a number between two integers has one of these, too.
+            after = int(number_cell(cuts, start, stop, np.floor(number) + 1.0, 0))
+            coarse = int(lanes.number_coarse[start + attribute + after])
+            if after != cell:
+                _show(lanes, part_used, memory, at, base | _NUMBER_CELL, after, coarse, False)
 
 
 @inlined

@@ -15,7 +15,7 @@ from index.kernels.cover import (
     Elements,
     filing_of_leaf,
 )
-from index.kernels.lanes import LaneColumns, Lookup, point_code
+from index.kernels.lanes import LaneColumns, Lookup, is_whole, point_code
 from index.kernels.leaf_tests import point_facet, point_of
 from index.kernels.probe import Compiled
 from index.kernels.schema_choice import LeafTable
@@ -211,6 +211,8 @@ def leaf_lane_parts(
     position = lookup.position[number]
     start, stop = covers.run_start[position], covers.run_start[position + 1]
     count, lane = 0, 0
+    if covers.last[start] < covers.first[start] and is_whole(lanes, base >> FACET_BITS):
+        return 0, 0  # it lies between two integers
     for run in range(start, stop):
         lane = int(lanes.lane_of[base | int(covers.facet[run])])
         first, last = coarse_run(lanes, lookup.covers, run, base)

@@ -74,7 +74,10 @@ LINE_WORDS = 8
 HEAD, DIRECT_FIRST, DIRECT_START, LANES, POINT_PARTS, CELL_PARTS, HASHED_LANE, CUTS = range(8)
 """An attribute's cache line: number of integers whose codes are listed << 8 | facets asked for; the
 first of them; where its codes are; lanes of points and << 32 of cells of numbers; the first parts
-of both; lane of hashes of points; the first cut of numbers | << 32 the number of cuts."""
+of both; lane of hashes of points; the first cut of numbers | << 32 the number of cuts | WHOLE."""
+WHOLE = 1 << 62
+"""Cells of numbers tell integers apart, and nothing of numbers between (see `divide_finely`)."""
+CUTS_MASK = (1 << 30) - 1
 CELL_BITS = 20
 CELL_MASK = np.uint64((1 << CELL_BITS) - 1)
 _CELL_SHIFT = np.uint64(CELL_BITS)
@@ -166,6 +169,12 @@ def direct_codes(lanes: LaneColumns, place: int) -> tuple[int, int, int]:
     codes = lanes.direct[place]
     point, cell = np.int64(codes >> _CODE_SHIFT), np.int64(codes >> _CELL_SHIFT & CELL_MASK)
     return int(point), int(cell), int(np.int64(codes & CELL_MASK))
+
+
+@inlined
+def is_whole(lanes: LaneColumns, attribute: int) -> bool:
+    """Do cells of numbers tell nothing of numbers between integers?"""
+    return bool(lanes.line[attribute * LINE_WORDS + CUTS] & WHOLE)
 
 
 @inlined

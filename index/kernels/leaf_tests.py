@@ -19,6 +19,7 @@ from index.kernels.lanes import (
     LaneColumns,
     Lookup,
     hash_bit,
+    is_whole,
     point_code,
 )
 from index.predicates import (
@@ -184,6 +185,8 @@ def _cells_test(
         if stop - start > 1 or polarity > _NOT_TRUE or last < first:
             return ALWAYS_LANE, _ALL_BITS, NO_TEST
         return lane, _wide_operand(first, last, polarity), EXACT
+    if covers.last[start] < covers.first[start] and is_whole(lanes, base >> FACET_BITS):
+        return ALWAYS_LANE, _ALL_BITS, NO_TEST  # it lies between two integers
     true = _ZERO
     for run in range(start, stop):
         for cell in range(covers.first[run], covers.last[run] + 1):

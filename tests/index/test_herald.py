@@ -146,6 +146,17 @@ def test_attributes_of_more_codes_than_a_word_has_bits() -> None:
     assert index.stats()["open_count"] > 0
 
 
+def test_ranges_between_more_integers_than_half_a_word_has_bits() -> None:
+    """Then cells tell integers apart alone, and numbers between are left to programs."""
+    texts = [f"n > {low} AND n <= {low + size}" for low in range(45) for size in (1, 2, 9)]
+    texts += [f"NOT n <= {low} AND NOT n >= {low + 4}" for low in range(45)]
+    texts += ["n > 7 AND n < 8", "NOT (n > 7 AND n < 8)", "n > 7 AND n < 8 AND m = 1"]
+    numbers = [-1, 0, 7, 7.5, 8, 30, 30.25, 44, 53.5, 54, 2**60, 2.0**70, [3, 7.5], "x", None]
+    index = agree_on(texts, [{"n": number, "m": m} for number in numbers for m in (0, 1)])
+    whole = agree_on([text for text in texts if "m" not in text][:-2], [{"n": 5}, {"n": 5.5}])
+    assert whole.stats()["open_count"] == 0 < index.stats()["open_count"]
+
+
 def test_rows_of_many_tests() -> None:
     names = [f"a{number}" for number in range(80)]
     texts = [
