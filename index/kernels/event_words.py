@@ -81,6 +81,8 @@ def new_event_memory(lanes: LaneColumns, batch: EventBatch, group: int) -> Event
     default[ALWAYS_LANE] = _ALL_BITS
     values = np.diff(batch.value_start[batch.entry_start])
     entries = np.diff(batch.entry_start)
+    # Existence and presence of an attribute; a point and at most two cells of a number, or two
+    # points and a cell of a string.
     most = int((2 * entries + 3 * values).max(initial=0))
     touched = int((8 * entries).max(initial=0)) * group
     return EventMemory(
