@@ -24,6 +24,7 @@ from index.kernels.points import PointColumns
 from index.points import names_points, numbered_points, operands_of
 from index.predicates import PredicateColumns, PredicateKind
 from index.program import POLARITY_BITS
+from index.runs import begins_run
 from index.spaces import Covers, Facet, SpaceColumns, divide
 from index.threshold import Polarity
 
@@ -81,8 +82,7 @@ def enumerate_leaves(
     # A text may have several prefixes that begin alike.
     order = np.lexsort((keys, owners))
     owners, keys = owners[order], keys[order]
-    is_new = np.ones(keys.size, np.bool_)
-    is_new[1:] = (owners[1:] != owners[:-1]) | (keys[1:] != keys[:-1])
+    is_new = begins_run(owners, keys)
     owners, keys = owners[is_new], keys[is_new]
     start = np.searchsorted(owners, np.arange(leaves.size + 1))
     space_count = int(first[PRESENCES]) + 2 * attribute_count

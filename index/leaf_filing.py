@@ -36,6 +36,7 @@ from index.kernels.leaf_nodes import (
 from index.kernels.probe import Compiled
 from index.kernels.signature import Signed
 from index.key_filing import new_filter, slot_count, unsigned
+from index.runs import begins_run
 from index.spaces import FACET_BITS, Facet, SpaceColumns
 
 _HALF = np.uint64(32)
@@ -170,8 +171,7 @@ def _runs(
     key = number * width + first_slot[np.searchsorted(rows, row)]
     order = np.argsort(key, kind="stable")  # rows are listed in their order
     key, row = key[order], row[order]
-    is_new = np.ones(key.size, np.bool_)
-    is_new[1:] = key[1:] != key[:-1]
+    is_new = begins_run(key)
     is_kept = is_new.copy()
     is_kept[1:] |= row[1:] != row[:-1]  # an OR may file a row under one space twice
     key, row, is_new = key[is_kept], row[is_kept], is_new[is_kept]

@@ -51,6 +51,7 @@ from index.predicates import (
     PredicateKind,
 )
 from index.program import POLARITY_BITS, Programs
+from index.runs import begins_run
 from index.spaces import text_bounds
 from index.threshold import Polarity
 from index.vocabulary import Vocabulary
@@ -352,8 +353,7 @@ def _intervals_of(predicates: PredicateColumns, leaves: NDArray[np.int32]) -> Le
     bounded = np.isfinite(number)
     order = np.lexsort((mark[bounded], number[bounded]))
     numbers, marks = number[bounded][order], mark[bounded][order]
-    is_new = np.ones(order.size, np.bool_)
-    is_new[1:] = (numbers[1:] != numbers[:-1]) | (marks[1:] != marks[:-1])
+    is_new = begins_run(numbers, marks)
     keys = np.full(order.size, -1, np.int64)
     keys[order] = np.cumsum(is_new) - 1
     ends = np.full(number.shape, -1, np.int64)

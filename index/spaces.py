@@ -43,6 +43,7 @@ from index.predicates import (
     PredicateColumns,
     PredicateKind,
 )
+from index.runs import begins_run
 
 CELLS_PER_RANGE = 16
 """The mean number of cells of a range that thinning aims at."""
@@ -160,9 +161,7 @@ def _whole_attributes(numbers: _NumberEnds, cells_wanted: int) -> NDArray[np.boo
     attribute = np.repeat(np.arange(cuts.size), cuts)
     is_whole = (numbers.double == np.floor(numbers.double)) & (np.abs(numbers.double) < WHOLE_MAX)
     is_whole &= (numbers.residual == 0) | (numbers.residual == 1)
-    is_new = np.ones(attribute.size, np.bool_)
-    moved = numbers.double + numbers.residual
-    is_new[1:] = (moved[1:] != moved[:-1]) | (attribute[1:] != attribute[:-1])
+    is_new = begins_run(attribute, numbers.double + numbers.residual)
     left = np.bincount(attribute[is_new], minlength=cuts.size)
     all_whole = np.bincount(attribute[is_whole], minlength=cuts.size) == cuts
     whole: NDArray[np.bool_] = all_whole & (cuts >= cells_wanted) & (left < cells_wanted)
@@ -221,11 +220,7 @@ def _number_ranges(
     bounded = np.flatnonzero(np.isfinite(double))
     ends = np.concatenate((attribute, attribute))[bounded], double[bounded], residual[bounded]
     order = np.lexsort(ends[::-1])
-    is_new = np.zeros(order.size, np.bool_)
-    is_new[:1] = True
-    for part in ends:
-        ordered = part[order]
-        is_new[1:] |= ordered[1:] != ordered[:-1]
+    is_new = begins_run(*(part[order] for part in ends))
     distinct = order[is_new]
     rank = np.full(double.size, -1, np.int64)
     rank[bounded[order]] = np.cumsum(is_new) - 1

@@ -68,6 +68,7 @@ from index.kernels.words import trailing_zeros
 from index.predicate_phase import leaves_of_rows
 from index.predicates import PredicateColumns
 from index.program import POLARITY_BITS
+from index.runs import begins_run
 from index.segment import collect_hits
 from index.updatable import Updatable
 from index.vocabulary import Vocabulary
@@ -254,9 +255,7 @@ def _buckets(
     number, mark = end
     order = np.lexsort((mark, number, domain))
     domain, ordered, ordered_mark = domain[order], number[order], mark[order]
-    is_new = np.ones(order.size, np.bool_)
-    is_new[1:] = (domain[1:] != domain[:-1]) | (ordered[1:] != ordered[:-1])
-    is_new[1:] |= ordered_mark[1:] != ordered_mark[:-1]
+    is_new = begins_run(domain, ordered, ordered_mark)
     # Equal ends are where the first of them is.
     at = np.maximum.accumulate(np.where(is_new, np.arange(order.size), 0))
     quantile = (at - np.searchsorted(domain, domain)) // BUCKET_ENTRIES
