@@ -45,6 +45,7 @@ from index.predicates import (
     PredicateKind,
 )
 from index.program import POLARITY_BITS, Programs
+from index.runs import begins_run
 from index.spaces import Covers, SpaceColumns, divide, text_bounds
 from index.threshold import Polarity
 from index.vocabulary import Vocabulary
@@ -128,20 +129,32 @@ def choose_access(
 
     access_predicates   N, up to so many leaves of a conjunction are filed under together
     """
-    leaf_counts, word_count = count_leaves(programs, rows)
+    leaf_counts, _ = count_leaves(programs, rows)
     used = np.flatnonzero(leaf_counts)
     spaces, covers = divide(predicates, used, attribute_count)
     costs = leaf_costs(predicates, used, spaces, covers, attribute_count, shares)
+    chosen = cover_elements(programs, predicates, costs, rows, access_predicates)
+    return Access(spaces, covers, costs, *chosen)
+
+
+def cover_elements(
+    programs: Programs,
+    predicates: PredicateColumns,
+    costs: LeafCosts,
+    rows: NDArray[np.int32],
+    access_predicates: int,
+) -> tuple[Elements, NDArray[np.int32]]:
+    """The elements of the access covers of `rows`, and the rows without cover."""
+    lengths = programs.start[rows + 1] - programs.start[rows]
+    word_count = int(lengths.sum())
     elements = Elements(
         np.empty(word_count, np.int32),
         np.empty((word_count, access_predicates), np.int32),
         np.empty(word_count, np.bool_),
     )
-    lengths = programs.start[rows + 1] - programs.start[rows]
     tree = new_tree(int(lengths.max(initial=0)), access_predicates)
     count, residue = cover_rows(programs, predicates, costs, rows, elements, tree)
-    chosen = some_elements(elements, slice(count))
-    return Access(spaces, covers, costs, chosen, residue)
+    return some_elements(elements, slice(count)), residue
 
 
 def some_elements(elements: Elements, chosen: slice | NDArray[np.bool_]) -> Elements:
@@ -246,11 +259,7 @@ def _value_counts(
     number = np.concatenate((equal["low"], predicates.member_number[member]))
     mark = np.concatenate((equal["low_residual"], predicates.member_mark[member]))
     order = np.lexsort((mark, number, attribute))
-    is_new = np.ones(order.size, np.bool_)
-    is_new[1:] = False
-    for part in (attribute, number, mark):
-        ordered = part[order]
-        is_new[1:] |= ordered[1:] != ordered[:-1]
+    is_new = begins_run(attribute[order], number[order], mark[order])
     return np.bincount(attribute[order[is_new]], minlength=attribute_count)
 
 

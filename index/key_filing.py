@@ -21,6 +21,7 @@ from index.kernels.probe import Compiled
 from index.kernels.signature import Signed
 from index.kernels.triples import TripleColumns, TripleDimensions, list_triples
 from index.program import POLARITY_BITS
+from index.runs import begins_run
 from index.spaces import FACET_BITS, SpaceColumns
 
 FILTER_BITS_PER_KEY = 16
@@ -48,7 +49,7 @@ def file_keys(
 ) -> KeyColumns:
     """A table of what is `listed`, keys and a number for each: buckets of ascending numbers."""
     dimensions.asked[:] = dimensions.single | dimensions.paired | signed.facets
-    return KeyColumns(spaces, dimensions, *_file_rows(*listed), residue, signed)
+    return KeyColumns(spaces, dimensions, *file_rows(*listed), residue, signed)
 
 
 def file_triples(
@@ -73,18 +74,16 @@ def file_triples(
     asked = keys.dimensions.asked | dimensions.tripled
     part_filter = _united(keys.dimensions.part_filter, dimensions.part_filter)
     both = keys.dimensions._replace(asked=asked, part_filter=part_filter)
-    return keys._replace(dimensions=both), TripleColumns(dimensions, *_file_rows(*listed))
+    return keys._replace(dimensions=both), TripleColumns(dimensions, *file_rows(*listed))
 
 
-def _file_rows(
+def file_rows(
     keys: NDArray[np.uint64], rows: NDArray[np.int32]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int32]]:
     """The key filter, the table and the buckets of these pairs."""
     order = np.argsort(keys)
     keys, rows = keys[order], rows[order]
-    is_new = np.ones(keys.size, np.bool_)
-    is_new[1:] = keys[1:] != keys[:-1]
-    distinct = keys[is_new]
+    distinct = keys[begins_run(keys)]
     table = np.zeros((slot_count(distinct.size), 2), np.uint64)
     kept, _ = fill_table(table, keys, rows)
     key_filter = new_filter(distinct.size)
@@ -218,14 +217,15 @@ def _part_count(access: Access) -> int:
 
 def new_filter(entry_count: int) -> NDArray[np.uint64]:
     """An empty bit filter with room for that many entries."""
-    words = _power_of_two(entry_count * FILTER_BITS_PER_KEY // 64)
+    words = power_of_two(entry_count * FILTER_BITS_PER_KEY // 64)
     return np.zeros(min(max(words, FILTER_WORDS_MIN), FILTER_WORDS_MAX), np.uint64)
 
 
 def slot_count(entry_count: int) -> int:
     """Slots of a table for that many keys, of which it is at most four fifths full."""
-    return _power_of_two(entry_count * 5 // 4 + 1)
+    return power_of_two(entry_count * 5 // 4 + 1)
 
 
-def _power_of_two(least: int) -> int:
+def power_of_two(least: int) -> int:
+    """The first power of two that is not below a number, from 2 on."""
     return 1 << max(least - 1, 1).bit_length()

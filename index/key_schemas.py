@@ -35,7 +35,7 @@ from index.kernels.schema_choice import (
     new_combinations,
 )
 from index.kernels.schemas import SchemaTrie, insert_edges
-from index.key_filing import new_filter
+from index.key_filing import new_filter, power_of_two
 
 SAMPLE_ROWS = 20_000
 ROUNDS = 6
@@ -88,7 +88,7 @@ def _priced(compiled: Compiled, table: LeafTable, rows: NDArray[np.int32], tripl
     chosen = best
     of_schema = _shared(looked_up, which[chosen], step)
     used = np.flatnonzero(np.isfinite(of_schema))
-    slots = 1 << max(2 * used.size - 1, 1).bit_length()
+    slots = power_of_two(2 * used.size)
     prices = Prices(
         np.zeros(slots, np.uint64),
         np.zeros(slots),
@@ -164,7 +164,7 @@ def build_trie(lanes: NDArray[np.int32], lane_count: int) -> SchemaTrie:
         lane[below].astype(np.int32),
         (below + 1).astype(np.int32),
         new_filter(below.size),
-        np.zeros((1 << max(2 * below.size - 1, 1).bit_length(), 2), np.uint64),
+        np.zeros((power_of_two(2 * below.size), 2), np.uint64),
     )
     insert_edges(trie, parent[below], lane[below], below + 1)
     return trie

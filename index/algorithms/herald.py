@@ -31,16 +31,16 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from index.access import Shares, some_elements, words_of_filing
+from index.access import Shares, cover_elements, words_of_filing
 from index.column_segment import ColumnSegment
 from index.columns import EventBatch
-from index.kernels.cover import SINGLE_KEYS_MAX, Elements, count_leaves, cover_rows, new_tree
+from index.kernels.cover import SINGLE_KEYS_MAX, Elements, count_leaves
 from index.kernels.key_listing import list_filings, list_predicate_parts, mark_parts
-from index.kernels.keys import fill_table, set_bits
 from index.kernels.lanes import ALL_LANES, Lookup
 from index.kernels.probe import Compiled, Hits
 from index.kernels.record_filing import (
     MORE,
+    OPEN,
     RECORD_WORDS,
     ROW_SHIFT,
     TESTS,
@@ -66,7 +66,7 @@ from index.kernels.record_memory import (
 from index.kernels.records import match_groups
 from index.kernels.schema_choice import LeafTable
 from index.kernels.schemas import TRIPLE_PARTS_MAX
-from index.key_filing import check_buckets, new_filter, slot_count
+from index.key_filing import check_buckets, file_rows
 from index.key_schemas import build_trie, choose_elements
 from index.lanes import Expected, build_lanes, expected_shares, leaf_costs, only_used
 from index.spaces import FACET_BITS
@@ -123,6 +123,7 @@ class RecordTable(ColumnSegment[RecordColumns]):
                 hit[: hits.start[event]] = hits.hit[: hits.start[event]]
                 hits = hits._replace(hit=hit)
         self._counts += memory.counts
+        self._found(memory.counts[CANDIDATES], memory.counts[HITS])
         return hits._replace(hit=hits.hit[: hits.start[-1]])
 
     def stats(self) -> dict[str, int]:
@@ -133,9 +134,7 @@ class RecordTable(ColumnSegment[RecordColumns]):
             "bucket_count": int(np.count_nonzero(columns.table[:, 0])),
             "filing_count": columns.record.size // RECORD_WORDS,
             "schema_count": int(np.count_nonzero(columns.trie.ends)),
-            "open_count": int(
-                np.count_nonzero(columns.record[TESTS + 1 :: RECORD_WORDS] >> 32 & 1)
-            ),
+            "open_count": int(np.count_nonzero(columns.record[TESTS + 1 :: RECORD_WORDS] & OPEN)),
             "lane_count": int(columns.lanes.first[ALL_LANES]),
             "table_bytes": columns.table.nbytes,
             "record_bytes": columns.record.nbytes,
@@ -143,9 +142,8 @@ class RecordTable(ColumnSegment[RecordColumns]):
             "element_bytes": sum(part.nbytes for part in columns.elements),
             "probe_count": int(self._counts[KEYS]),
             "bucket_visit_count": int(self._counts[BUCKETS]),
-            "candidate_count": int(self._counts[CANDIDATES]),
             "verified_count": int(self._counts[VERIFIED]),
-            "hit_count": int(self._counts[HITS]),
+            **super().stats(),
         }
 
     def check(self, rows: NDArray[np.int32]) -> None:
@@ -185,7 +183,7 @@ def _choose(
 ) -> Filing:
     """Where each row is filed: conjunctions by cost, other filters under an access cover."""
     programs, predicates = compiled
-    leaf_count, word_count = count_leaves(programs, rows)
+    leaf_count, _ = count_leaves(programs, rows)
     used = np.flatnonzero(leaf_count)
     lookup, points = build_lanes(predicates, used, leaf_count[used], attribute_count)
     lane, part_count = np.zeros(used.size, np.int32), np.zeros(used.size, np.int32)
@@ -198,17 +196,9 @@ def _choose(
     triples = bool(lookup.lanes.part_start[-1] < TRIPLE_PARTS_MAX)
     chosen = choose_elements(compiled, table, rows[_are_conjunctions(compiled, rows)], triples)
     others = np.setdiff1d(rows, chosen.row, assume_unique=True)
-    elements = Elements(
-        np.empty(word_count, np.int32),
-        np.empty((word_count, 2), np.int32),
-        np.empty(word_count, np.bool_),
-    )
-    lengths = programs.start[others + 1] - programs.start[others]
-    tree = new_tree(int(lengths.max(initial=0)), 2)
     costs = leaf_costs(lookup, expected, part_count)
-    count, residue = cover_rows(programs, predicates, costs, others, elements, tree)
-    joined = _joined(chosen, some_elements(elements, slice(count)))
-    return Filing(lookup, table, joined, residue)
+    covered, residue = cover_elements(programs, predicates, costs, others, 2)
+    return Filing(lookup, table, _joined(chosen, covered), residue)
 
 
 def _are_conjunctions(compiled: Compiled, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -253,20 +243,14 @@ def _file(compiled: Compiled, filing: Filing) -> RecordColumns:
     total = list_filings(compiled, lookup, elements, table, memory, nothing)
     keys, key_rows = np.empty(total, np.uint64), np.empty(total, np.int32)
     list_filings(compiled, lookup, elements, table, memory, (keys, key_rows, schemas))
-    order = np.argsort(keys, kind="stable")
-    keys, key_rows = keys[order], key_rows[order]
-    distinct = keys[np.diff(keys, prepend=~keys[:1]) != 0] if total else keys
-    slots = np.zeros((slot_count(distinct.size), 2), np.uint64)
-    kept, _ = fill_table(slots, keys, key_rows)
-    key_filter = new_filter(distinct.size)
-    set_bits(key_filter, distinct)
+    key_filter, slots, bucket_row = file_rows(keys, key_rows)
     part_used = np.zeros((int(lanes.part_start[-1]) >> 6) + 1, np.uint64)
     mark_parts(compiled, lookup, elements, table, memory, part_used, key_filter)
-    record = np.empty(kept * RECORD_WORDS, np.uint64)
+    record = np.empty(bucket_row.size * RECORD_WORDS, np.uint64)
     memory_of_tests = new_leaf_tests(table.share.size), new_tests()
-    sources = compiled, lookup, elements, table, key_rows[:kept], memory_of_tests
+    sources = compiled, lookup, elements, table, bucket_row, memory_of_tests
     lines = fill_records(*sources, record)
-    if lines > kept:
+    if lines > bucket_row.size:
         record = np.empty(lines * RECORD_WORDS, np.uint64)
         fill_records(*sources, record)
     trie = build_trie(schemas.reshape(-1, 3), int(lanes.first[ALL_LANES]))

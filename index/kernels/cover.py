@@ -124,6 +124,17 @@ def filing_of_leaf(predicates: PredicateColumns, leaf: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def conjunction_start(programs: Programs, row: int) -> int:
+    """The first leaf of a row whose leaves must all hold; -1 if there is none, or a gate."""
+    at, stop = programs.start[row], programs.start[row + 1]
+    if at < stop and programs.code[at] < 0:
+        if programs.code[at + 1] != 0:
+            return -1
+        at += GATE_WORDS
+    return int(at) if at < stop and programs.code[at] >= 0 else -1
+
+
+@njit(cache=True, nogil=True)
 def count_leaves(programs: Programs, rows: NDArray[np.int32]) -> tuple[NDArray[np.int64], int]:
     """How often these rows ask each predicate, up to the last that is asked; and their words."""
     words = 0

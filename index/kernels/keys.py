@@ -85,7 +85,8 @@ def find_bucket(table: NDArray[np.uint64], key: np.uint64) -> tuple[np.int64, np
 
 
 @inlined
-def _insert_bucket(table: NDArray[np.uint64], key: np.uint64, start: int, stop: int) -> None:
+def insert_bucket(table: NDArray[np.uint64], key: np.uint64, start: int, stop: int) -> None:
+    """Enter a key that is not in the table yet; the table has a free slot."""
     mask = np.int64(table.shape[0] - 1)
     place = np.int64(key >> _HALF) & mask
     while table[place, 0] != _ZERO:
@@ -119,7 +120,7 @@ def fill_table(
             if at == start or rows[at] != rows[at - 1]:
                 rows[kept] = rows[at]
                 kept += 1
-        _insert_bucket(table, keys[start], first, kept)
+        insert_bucket(table, keys[start], first, kept)
         buckets += 1
         start = stop
     return kept, buckets

@@ -1,4 +1,4 @@
-"""Records: a filed row as one cache line of tests, and the keys that it is filed under.
+"""Records: a filed row as one cache line of tests.
 
     words 0 to 5   operands of tests, the likeliest to fail first
     word 6         lanes of tests 0 to 3, 16 bits each
@@ -18,16 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.kernels import inlined, leaf
-from index.kernels.cover import (
-    BY_POINTS,
-    Elements,
-    filing_of_leaf,
-)
+from index.kernels.cover import BY_POINTS, Elements, conjunction_start, filing_of_leaf
 from index.kernels.key_listing import parts_are_exact
 from index.kernels.lanes import ALWAYS_LANE, EXACT, NO_TEST, WIDE, Lookup
 from index.kernels.leaf_tests import leaf_test
 from index.kernels.probe import Compiled
-from index.kernels.schema_choice import LeafTable, conjunction_start
+from index.kernels.schema_choice import LeafTable
 from index.program import POLARITY_BITS
 
 RECORD_WORDS = 8

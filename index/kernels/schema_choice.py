@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.kernels import inlined, leaf
-from index.kernels.cover import BY_POINTS, Elements, filing_of_leaf
+from index.kernels.cover import BY_POINTS, Elements, conjunction_start, filing_of_leaf
 from index.kernels.schemas import schema_hash
 from index.predicates import PredicateColumns
-from index.program import GATE_WORDS, POLARITY_BITS, Programs
+from index.program import POLARITY_BITS, Programs
 from index.spaces import FACET_BITS
 
 LEAVES_MAX = 6
@@ -82,17 +82,6 @@ def new_combinations() -> Combinations:
         np.zeros(COMBINATIONS_MAX, np.float64),
         np.zeros(COMBINATIONS_MAX, np.float64),
     )
-
-
-@inlined
-def conjunction_start(programs: Programs, row: int) -> int:
-    """The first leaf of a row whose leaves must all hold; -1 if there is none, or a gate."""
-    at, stop = programs.start[row], programs.start[row + 1]
-    if at < stop and programs.code[at] < 0:
-        if programs.code[at + 1] != 0:
-            return -1
-        at += GATE_WORDS
-    return int(at) if at < stop and programs.code[at] >= 0 else -1
 
 
 @leaf

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from index.kernels import inlined, leaf
 from index.kernels.event_words import PARTS, EventMemory
-from index.kernels.keys import has_bit, pair_of
+from index.kernels.keys import find_bucket, has_bit, insert_bucket, pair_of, set_bit
 
 SCHEMA_LANES_MAX = 3
 TRIPLE_PARTS_MAX = 1 << 21
@@ -28,7 +28,7 @@ TRIPLE_PARTS_MAX = 1 << 21
 
 _TRIPLE = np.uint64(1 << 63)
 _PAIR_SHIFT, _TRIPLE_SHIFT = np.uint64(31), np.uint64(21)
-_HALF, _ZERO = np.uint64(32), np.uint64(0)
+_HALF = np.uint64(32)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
@@ -42,7 +42,7 @@ class SchemaTrie(NamedTuple):
     child_lane: NDArray[np.int32]
     child_node: NDArray[np.int32]
     edge_filter: NDArray[np.uint64]  # pairs of node and lane that lead to a child
-    edge: NDArray[np.uint64]  # [slots, 2] such a pair | child
+    edge: NDArray[np.uint64]  # [slots, 2] such a pair, and the child as where its bucket stops
 
 
 @inlined
@@ -85,13 +85,7 @@ def _child_of(trie: SchemaTrie, node: int, lane: int) -> int:
     key = edge_of(node, lane)
     if not has_bit(trie.edge_filter, key):
         return 0
-    mask = np.int64(trie.edge.shape[0] - 1)
-    place = np.int64(key >> _HALF) & mask
-    while trie.edge[place, 0] != _ZERO:
-        if trie.edge[place, 0] == key:
-            return int(np.int64(trie.edge[place, 1]))
-        place = (place + 1) & mask
-    return 0
+    return int(find_bucket(trie.edge, key)[1])
 
 
 @leaf
@@ -99,17 +93,10 @@ def insert_edges(
     trie: SchemaTrie, node: NDArray[np.int64], lane: NDArray[np.int64], child: NDArray[np.int64]
 ) -> None:
     """Fill the filter and the table of edges, which are empty."""
-    mask = np.int64(trie.edge.shape[0] - 1)
-    filter_mask = np.uint64(trie.edge_filter.size * 64 - 1)
     for at in range(node.size):
         key = edge_of(node[at], lane[at])
-        bit = key & filter_mask
-        trie.edge_filter[np.int64(bit >> np.uint64(6))] |= np.uint64(1) << (bit & np.uint64(63))
-        place = np.int64(key >> _HALF) & mask
-        while trie.edge[place, 0] != _ZERO:
-            place = (place + 1) & mask
-        trie.edge[place, 0] = key
-        trie.edge[place, 1] = np.uint64(child[at])
+        set_bit(trie.edge_filter, key)
+        insert_bucket(trie.edge, key, 0, child[at])
 
 
 @inlined

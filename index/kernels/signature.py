@@ -29,12 +29,13 @@ from index.kernels.cover import (
     UNFILED,
     Elements,
     LeafCosts,
+    conjunction_start,
     filing_of_leaf,
     is_coarse,
 )
 from index.kernels.filing import Parts, element_leaf, leaf_parts
 from index.predicates import PredicateColumns
-from index.program import GATE_WORDS, POLARITY_BITS, Programs
+from index.program import POLARITY_BITS, Programs
 from index.spaces import FACET_BITS, Covers, Facet, SpaceColumns
 
 SIGNED_LEAVES = 3
@@ -150,11 +151,9 @@ def _choose_leaves(
 ) -> int:
     """The most selective leaves that all must hold, without those the row is filed under."""
     leaves, leaf_costs = chosen
-    at, stop = programs.start[row], programs.start[row + 1]
-    if at < stop and programs.code[at] < 0:
-        if programs.code[at + 1] != 0:
-            return 0
-        at += GATE_WORDS
+    at, stop = conjunction_start(programs, row), programs.start[row + 1]
+    if at < 0:
+        return 0
     first = second = third = -1
     if element < elements.row.size and elements.row[element] == row:
         if not elements.coarse[element]:
