@@ -36,11 +36,14 @@ from index.kernels.lanes import (
 )
 from index.kernels.probe import Compiled
 from index.kernels.record_filing import mark_lanes
-from index.predicates import ALL, NO_MARK, NOCASE, STRING_MARK, PredicateColumns, PredicateKind
-from index.spaces import FACET_BITS, Division, Facet, divide_finely
+from index.key_filing import power_of_two
+from index.points import names_points, operands_of
+from index.predicates import ALL, NO_MARK, NOCASE, PredicateColumns, PredicateKind
+from index.program import POLARITY_BITS
+from index.runs import begins_run
+from index.spaces import FACET_BITS, WHOLE_MAX, Division, Facet, divide_finely
 
 TESTED_LANES_MAX = 1 << 16
-LANES_MAX = 1 << 24
 DIRECT_MIN, DIRECT_RATIO = 32, 3
 """The codes of integers are listed if there are at most so many, and so many for each end."""
 EVENT_ATTRIBUTES = 24
@@ -85,7 +88,7 @@ def build_lanes(
         division.spaces,
         _coarser(division.number_kept, division.spaces.number_cut_start),
         _coarser(division.string_kept, division.spaces.string_cut_start),
-        np.zeros((1 << max(2 * points.number.size - 1, 1).bit_length(), 2), np.uint64),
+        np.zeros((power_of_two(2 * points.number.size), 2), np.uint64),
         *_lines(division, points, lane_of, part_start),
     )
     insert_points(lanes.point, lane_of[points.dimension], points.number, points.mark, points.code)
@@ -115,7 +118,7 @@ def _lines(
     np.maximum.at(high, attribute, number)
     span = np.where(count > 0, np.ceil(high) - np.floor(low) + 2, 0)
     is_dense = (span <= DIRECT_MIN + DIRECT_RATIO * count) & (span < 1 << CELL_BITS)
-    is_dense &= np.abs(low) < 2.0**52
+    is_dense &= np.abs(low) < WHOLE_MAX
     size = np.where(is_dense, span, 0).astype(np.int64)
     line = np.zeros((attribute_count, LINE_WORDS), np.int64)
     line[:, HEAD] = size << 8
@@ -168,29 +171,12 @@ def _coarser(kept: NDArray[np.bool_], cut_start: NDArray[np.int32]) -> NDArray[n
 def _points(
     predicates: PredicateColumns, used: NDArray[np.int64], leaf_count: NDArray[np.int64]
 ) -> Points:
-    """The distinct operands of =, IN and IS NULL."""
-    record = predicates.record[used]
-    kind = record["kind"]
-    alone = np.flatnonzero((kind == PredicateKind.EQUAL) | (kind == PredicateKind.IS_NULL))
-    sets = np.flatnonzero(kind == PredicateKind.IN)
-    size = record["size"][sets].astype(np.int64)
-    member = np.repeat(record["start"][sets] - (np.cumsum(size) - size), size)
-    member += np.arange(int(size.sum()))
-    owner = np.concatenate((alone, np.repeat(sets, size)))
-    is_null = record["kind"][alone] == PredicateKind.IS_NULL
-    number = np.where(is_null, 0.0, record["low"][alone])
-    mark = np.where(is_null, np.int16(NO_MARK), record["low_residual"][alone])
-    number = np.concatenate((number, predicates.member_number[member]))
-    mark = np.concatenate((mark, predicates.member_mark[member]))
-    is_folded = (record["flags"][owner] & NOCASE != 0) & (mark == STRING_MARK)
-    facet = np.where(is_folded, Facet.FOLDED, Facet.POINT)
-    dimension = record["attribute"][owner].astype(np.int64) << FACET_BITS | facet
+    """The distinct operands of =, IN and IS NULL, and who names them."""
+    leaves = (used << POLARITY_BITS).astype(np.int32)
+    named = np.flatnonzero(names_points(predicates, leaves))
+    owner, dimension, number, mark = operands_of(predicates, leaves, named)
     order = np.lexsort((mark, number, dimension))
-    is_new = np.ones(order.size, np.bool_)
-    is_new[1:] = False
-    for part in (dimension, number, mark):
-        ordered = part[order]
-        is_new[1:] |= ordered[1:] != ordered[:-1]
+    is_new = begins_run(dimension[order], number[order], mark[order])
     distinct = order[is_new]
     place = np.empty(order.size, np.int64)
     place[order] = np.cumsum(is_new) - 1

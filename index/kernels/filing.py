@@ -30,7 +30,7 @@ from index.spaces import FACET_BITS, Covers, Facet
 
 _PRESENT, _EXISTS = int(Facet.PRESENT), int(Facet.EXISTS)
 _POINT, _FOLDED = int(Facet.POINT), int(Facet.FOLDED)
-_EQUAL, _IS_NULL = int(PredicateKind.EQUAL), int(PredicateKind.IS_NULL)
+_IN, _IS_NULL = int(PredicateKind.IN), int(PredicateKind.IS_NULL)
 
 
 class Parts(NamedTuple):
@@ -93,21 +93,37 @@ def point_parts(predicates: PredicateColumns, number: int, parts: Parts) -> int:
     """Fill `parts` with the points of =, IN or IS NULL; returns their number."""
     record = predicates.record[number]
     first_dimension = int(record["attribute"]) << FACET_BITS
-    if record["kind"] == _IS_NULL:
-        _set_point(parts, 0, first_dimension | _POINT, 0.0, NO_MARK)
-        return 1
-    folds = record["flags"] & NOCASE != 0
-    if record["kind"] == _EQUAL:
-        mark = int(record["low_residual"])
-        facet = _FOLDED if folds and mark == STRING_MARK else _POINT
-        _set_point(parts, 0, first_dimension | facet, record["low"], mark)
-        return 1
-    start, size = int(record["start"]), int(record["size"])
+    size = point_count(predicates, number)
     for at in range(size):
-        mark = int(predicates.member_mark[start + at])
-        facet = _FOLDED if folds and mark == STRING_MARK else _POINT
-        _set_point(parts, at, first_dimension | facet, predicates.member_number[start + at], mark)
+        key, mark = point_of(predicates, number, at)
+        facet = point_facet(record["flags"], mark)
+        _set_point(parts, at, first_dimension | facet, key, mark)
     return size
+
+
+@inlined
+def point_count(predicates: PredicateColumns, number: int) -> int:
+    """How many points =, IN or IS NULL has."""
+    record = predicates.record[number]
+    return int(record["size"]) if record["kind"] == _IN else 1
+
+
+@inlined
+def point_of(predicates: PredicateColumns, number: int, at: int) -> tuple[np.float64, int]:
+    """One of them, as a key of equality (see `index.predicates`)."""
+    record = predicates.record[number]
+    if record["kind"] == _IN:
+        member = record["start"] + at
+        return predicates.member_number[member], int(predicates.member_mark[member])
+    if record["kind"] == _IS_NULL:
+        return np.float64(0.0), NO_MARK
+    return record["low"], int(record["low_residual"])
+
+
+@inlined
+def point_facet(flags: int, mark: int) -> int:
+    """The facet that a point of a predicate with such flags lies in."""
+    return _FOLDED if flags & NOCASE and mark == STRING_MARK else _POINT
 
 
 @inlined

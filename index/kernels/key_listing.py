@@ -15,8 +15,9 @@ from index.kernels.cover import (
     Elements,
     filing_of_leaf,
 )
+from index.kernels.filing import point_count, point_facet, point_of
+from index.kernels.keys import set_bit
 from index.kernels.lanes import LaneColumns, Lookup, is_whole, point_code
-from index.kernels.leaf_tests import point_facet, point_of
 from index.kernels.probe import Compiled
 from index.kernels.schema_choice import LeafTable
 from index.kernels.schemas import key_of_one, key_of_three, key_of_two
@@ -70,18 +71,17 @@ def list_predicate_parts(
 
 
 @inlined
-def _sorted_parts(
+def _parts_of_leaves(
     compiled: Compiled,
     lookup: Lookup,
     elements: Elements,
     at: int,
-    table: LeafTable,
     parts: NDArray[np.int64],
     bounds: NDArray[np.int64],
 ) -> int:
-    """The parts of an element's leaves, one row each, in the order of their dimensions.
+    """The parts of an element's leaves, one row each; returns how many leaves there are.
 
-    bounds   [3, 2] lane and number of each; returns how many leaves there are
+    bounds   [3, 2] lane and number of each leaf's parts
     """
     width = 0
     for place in range(elements.leaf.shape[1]):
@@ -112,7 +112,7 @@ def list_filings(
     keys, rows, lanes = filed
     total = 0
     for at in range(elements.row.size):
-        width = _sorted_parts(compiled, lookup, elements, at, table, parts, bounds)
+        width = _parts_of_leaves(compiled, lookup, elements, at, parts, bounds)
         order = _order_of(table, bounds, width)
         for place in range(3):
             which = order >> 2 * place & 3
@@ -161,7 +161,7 @@ def mark_parts(
     """Enter the parts that keys are made of, and the first two parts of keys of three."""
     parts, bounds = memory
     for at in range(elements.row.size):
-        width = _sorted_parts(compiled, lookup, elements, at, table, parts, bounds)
+        width = _parts_of_leaves(compiled, lookup, elements, at, parts, bounds)
         for place in range(width):
             for one in range(bounds[place, 1]):
                 part = parts[place, one]
@@ -172,11 +172,7 @@ def mark_parts(
         first, second = order & 3, order >> 2 & 3
         for one in range(bounds[first, 1]):
             for other in range(bounds[second, 1]):
-                bit = key_of_two(parts[first, one], parts[second, other])
-                bit &= np.uint64(prefix_filter.size * 64 - 1)
-                prefix_filter[np.int64(bit >> np.uint64(6))] |= np.uint64(1) << (
-                    bit & np.uint64(63)
-                )
+                set_bit(prefix_filter, key_of_two(parts[first, one], parts[second, other]))
 
 
 @leaf
@@ -193,14 +189,12 @@ def leaf_lane_parts(
     kind = record["kind"]
     base = int(record["attribute"]) << FACET_BITS
     if kind == _EQUAL or kind == _IN or kind == _IS_NULL:
-        start, size = int(record["start"]), int(record["size"])
-        if kind != _IN:
-            start, size = -1, 1
+        size = point_count(predicates, number)
         if size > parts.size:
             return 0, 0
         facet, lane = -1, 0
         for at in range(size):
-            key, mark = point_of(predicates, number, start, at)
+            key, mark = point_of(predicates, number, at)
             mine = point_facet(record["flags"], mark)
             if facet >= 0 and mine != facet:
                 return 0, 0

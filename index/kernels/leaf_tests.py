@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from index.kernels import inlined, leaf
+from index.kernels.filing import point_count, point_facet, point_of
 from index.kernels.lanes import (
     ALWAYS_LANE,
     EXACT,
+    HASHED,
     INVERTED,
     NECESSARY,
     NO_TEST,
@@ -24,9 +26,7 @@ from index.kernels.lanes import (
 )
 from index.predicates import (
     ALL,
-    NO_MARK,
     NOCASE,
-    STRING_MARK,
     PredicateColumns,
     PredicateKind,
 )
@@ -42,9 +42,7 @@ _POLARITY_MASK = (1 << POLARITY_BITS) - 1
 _IS_TRUE, _IS_FALSE = int(Polarity.IS_TRUE), int(Polarity.IS_FALSE)
 _NOT_TRUE = int(Polarity.NOT_TRUE)
 _EXISTS_FACET, _PRESENT = int(Facet.EXISTS), int(Facet.PRESENT)
-_POINT, _FOLDED = int(Facet.POINT), int(Facet.FOLDED)
-HASHED = len(Facet)
-"""Facet of the hashes of a wide dimension of points; HASHED + 1 that of folded ones."""
+_POINT = int(Facet.POINT)
 _EXISTS, _MISSING = int(PredicateKind.EXISTS), int(PredicateKind.MISSING)
 _IS_NULL, _EQUAL = int(PredicateKind.IS_NULL), int(PredicateKind.EQUAL)
 _IN, _RANGE = int(PredicateKind.IN), int(PredicateKind.RANGE)
@@ -121,13 +119,11 @@ def _points_test(
     """The test of =, IN or IS NULL; none if its points are in two dimensions."""
     record = predicates.record[number]
     base = int(record["attribute"]) << FACET_BITS
-    start, size = int(record["start"]), int(record["size"])
-    if record["kind"] != _IN:
-        start, size = -1, 1
+    size = point_count(predicates, number)
     true, hashed = _ZERO, _ZERO
     facet, lane, code = -1, 0, OTHER
     for at in range(size):
-        key, mark = point_of(predicates, number, start, at)
+        key, mark = point_of(predicates, number, at)
         mine = point_facet(record["flags"], mark)
         if facet >= 0 and mine != facet:
             return ALWAYS_LANE, _ALL_BITS, NO_TEST
@@ -146,25 +142,6 @@ def _points_test(
         beside = HASHED if facet == _POINT else HASHED + 1
         return _tested(lanes, base | beside, hashed, NECESSARY)
     return ALWAYS_LANE, _ALL_BITS, NO_TEST
-
-
-@inlined
-def point_of(
-    predicates: PredicateColumns, number: int, start: int, at: int
-) -> tuple[np.float64, int]:
-    """A point of =, IN or IS NULL; `start` is that of the members, negative if there are none."""
-    if start >= 0:
-        return predicates.member_number[start + at], int(predicates.member_mark[start + at])
-    record = predicates.record[number]
-    if record["kind"] == _IS_NULL:
-        return np.float64(0.0), NO_MARK
-    return record["low"], int(record["low_residual"])
-
-
-@inlined
-def point_facet(flags: int, mark: int) -> int:
-    """The facet that a point lies in."""
-    return _FOLDED if flags & NOCASE and mark == STRING_MARK else _POINT
 
 
 @inlined
