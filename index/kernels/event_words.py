@@ -185,11 +185,6 @@ def _show_entry(
         memory.unsure[at] = True
         _show_anything(lanes, memory, at, base)
     for value in range(first, stop):
-        if is_plain and batch.value_type[value] == _NUMBER:
-            if not _asks(lanes, base, _FOLDED):
-                codes = _number_codes(lanes, batch, value, base >> FACET_BITS)
-                _show_number_codes(lanes, part_used, memory, at, base, codes)
-                continue
         _show_value(lanes, part_used, batch, value, memory, at, base, is_plain)
 
 
@@ -219,37 +214,20 @@ def _number_codes(
         return direct_codes(lanes, place)
     lane = int(lanes.line[line + LANES] & _LANE_MASK)
     code = point_code(lanes.point, lane, number, residual) if lane else OTHER
-    start = lanes.line[line + CUTS] & _LANE_MASK
-    count = lanes.line[line + CUTS] >> 32 & CUTS_MASK
-    cuts = (lanes.spaces.number_cut_double, lanes.spaces.number_cut_residual)
-    cell = int(number_cell(cuts, start, start + count, number, residual))
-    return code, cell, int(lanes.number_coarse[start + attribute + cell])
+    cell, coarse = _cell_of(lanes, attribute, number, residual)
+    return code, cell, coarse
 
 
 @inlined
-def _show_number_codes(
-    lanes: LaneColumns,
-    part_used: NDArray[np.uint64],
-    memory: EventMemory,
-    at: int,
-    base: int,
-    codes: tuple[int, int, int],
-) -> None:
-    """Show the codes of a number, the only value of its attribute."""
-    line = (base >> FACET_BITS) * LINE_WORDS
-    code, cell, coarse = codes
-    both = lanes.line[line + LANES]
-    if _asks(lanes, base, _POINT):
-        lane = int(both & _LANE_MASK)
-        _show_code(lanes, memory, at, lane, code)
-        _enter_part(part_used, memory, lane, lanes.line[line + POINT_PARTS] + code)
-        hashed = int(lanes.line[line + HASHED_LANE])
-        if hashed:
-            _set_word(lanes, memory, at, hashed, hash_bit(code))
-    if _asks(lanes, base, _NUMBER_CELL):
-        lane = int(both >> 32)
-        _show_code(lanes, memory, at, lane, cell)
-        _enter_part(part_used, memory, lane, lanes.line[line + CELL_PARTS] + coarse)
+def _cell_of(
+    lanes: LaneColumns, attribute: int, number: np.float64, residual: int
+) -> tuple[int, int]:
+    """The cell of a number, and the coarser one."""
+    bounds = lanes.line[attribute * LINE_WORDS + CUTS]
+    start, count = bounds & _LANE_MASK, bounds >> 32 & CUTS_MASK
+    cuts = (lanes.spaces.number_cut_double, lanes.spaces.number_cut_residual)
+    cell = int(number_cell(cuts, start, start + count, number, residual))
+    return cell, int(lanes.number_coarse[start + attribute + cell])
 
 
 @inlined
@@ -310,27 +288,31 @@ def _show_number(
     base: int,
     is_plain: bool,
 ) -> None:
-    """The codes of a number."""
-    number, residual = batch.value_number[value], int(batch.value_residual[value])
+    """The codes of a number, by the line of its attribute."""
     attribute = base >> FACET_BITS
+    line = attribute * LINE_WORDS
+    code, cell, coarse = _number_codes(lanes, batch, value, attribute)
     if _asks(lanes, base, _POINT):
-        code = point_code(lanes.point, lanes.lane_of[base | _POINT], number, residual)
-        _show_point(lanes, part_used, memory, at, base | _POINT, code, is_plain)
+        lane = int(lanes.line[line + LANES] & _LANE_MASK)
+        if is_plain:
+            _show_code(lanes, memory, at, lane, code)
+            hashed = int(lanes.line[line + HASHED_LANE])
+            if hashed:
+                _set_word(lanes, memory, at, hashed, hash_bit(code))
+        _enter_part(part_used, memory, lane, lanes.line[line + POINT_PARTS] + code)
     if _asks(lanes, base, _FOLDED):
         _show_point(lanes, part_used, memory, at, base | _FOLDED, OTHER, is_plain)
     if _asks(lanes, base, _NUMBER_CELL):
-        cuts = (lanes.spaces.number_cut_double, lanes.spaces.number_cut_residual)
-        start = lanes.spaces.number_cut_start[attribute]
-        stop = lanes.spaces.number_cut_start[attribute + 1]
-        cell = int(number_cell(cuts, start, stop, number, residual))
-        coarse = int(lanes.number_coarse[start + attribute + cell])
-        _show(lanes, part_used, memory, at, base | _NUMBER_CELL, cell, coarse, is_plain)
-        if is_whole(lanes, attribute) and number != np.floor(number):
+        lane = int(lanes.line[line + LANES] >> 32)
+        if is_plain:
+            _show_code(lanes, memory, at, lane, cell)
+        _enter_part(part_used, memory, lane, lanes.line[line + CELL_PARTS] + coarse)
+        if _is_between(lanes, batch, value, attribute):
             # A range with a number between two integers has one of these, too.
-            after = int(number_cell(cuts, start, stop, np.floor(number) + 1.0, 0))
-            coarse = int(lanes.number_coarse[start + attribute + after])
-            if after != cell:
-                _show(lanes, part_used, memory, at, base | _NUMBER_CELL, after, coarse, False)
+            after = np.floor(batch.value_number[value]) + 1.0
+            coarse_after = _cell_of(lanes, attribute, after, 0)[1]
+            if coarse_after != coarse:
+                _enter_part(part_used, memory, lane, lanes.line[line + CELL_PARTS] + coarse_after)
 
 
 @inlined
