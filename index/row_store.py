@@ -253,15 +253,18 @@ class RowStore:
 
     def visible(self, rows: NDArray[np.int64], version: int) -> NDArray[np.bool_] | None:
         """Which of the rows are visible at a version; None if all are."""
-        if not self.dead_count and version >= self.newest_born:
+        if self._sees_all(version):
             return None
         return (self.born[rows] <= version) & (version < self.died[rows])
 
     def visible_hits(self, hits: Hits, version: int) -> Hits:
         """The hits of rows that are visible at a version."""
-        if not self.dead_count and version >= self.newest_born:
+        if self._sees_all(version):
             return hits
         return visible_hits(hits, self.born, self.died, version)
+
+    def _sees_all(self, version: int) -> bool:
+        return not self.dead_count and version >= self.newest_born
 
     def file_ids(self) -> None:
         """Make `find` know rows that did not come by `append`."""

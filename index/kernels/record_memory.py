@@ -9,10 +9,7 @@ from numpy.typing import NDArray
 
 from index.columns import EventBatch
 from index.kernels.cover import Elements
-from index.kernels.event_words import (
-    EventMemory,
-    new_event_memory,
-)
+from index.kernels.event_words import EventMemory, new_event_memory
 from index.kernels.lanes import UNTESTED, LaneColumns
 from index.kernels.schemas import SchemaTrie
 from index.kernels.scratch import Scratch, new_scratch
@@ -79,12 +76,11 @@ def new_record_memory(
     batch: EventBatch,
     attribute_count: int,
     row_count: int,
-    group_events: int = GROUP_EVENTS_MAX,
 ) -> RecordMemory:
-    """Memory for events of a batch, in groups of at most so many, and rows below `row_count`."""
+    """Memory for the events of a batch and rows below `row_count`."""
     event_count = batch.entry_start.size - 1
     group = max(GROUP_EVENTS_MIN, GROUP_WORDS_MAX // int(columns.lanes.first[UNTESTED]))
-    group = max(min(group, group_events, event_count), 1)
+    group = max(min(group, GROUP_EVENTS_MAX, event_count), 1)
     words = (row_count >> 6) + 1
     memory = RecordMemory(
         new_event_memory(columns.lanes, batch, group),
