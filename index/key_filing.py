@@ -84,7 +84,7 @@ def file_rows(
     order = np.argsort(keys)
     keys, rows = keys[order], rows[order]
     distinct = keys[begins_run(keys)]
-    table = np.zeros((slot_count(distinct.size), 2), np.uint64)
+    table = new_table(distinct.size)
     kept, _ = fill_table(table, keys, rows)
     key_filter = new_filter(distinct.size)
     set_bits(key_filter, distinct)
@@ -96,7 +96,7 @@ def check_buckets(
 ) -> None:
     """Assert that all keys are found, and that their buckets are all rows, ascending in each."""
     used = table[table[:, 0] != 0]
-    assert 5 * len(used) <= 4 * len(table), "the table is more than four fifths full"
+    assert 5 * len(used) < 3 * len(table), "the table is more than three fifths full"
     assert len(np.unique(used[:, 0])) == len(used), "a key has two slots"
     assert first_lost_key(table, key_filter) < 0, "a key cannot be found"
     filed = 0
@@ -219,6 +219,14 @@ def new_filter(entry_count: int) -> NDArray[np.uint64]:
     """An empty bit filter with room for that many entries."""
     words = power_of_two(entry_count * FILTER_BITS_PER_KEY // 64)
     return np.zeros(min(max(words, FILTER_WORDS_MIN), FILTER_WORDS_MAX), np.uint64)
+
+
+def new_table(key_count: int) -> NDArray[np.uint64]:
+    """An empty table for that many keys, which fill three fifths of it (see `index.kernels.keys`).
+
+    Of any number of slots: powers of two would leave tables between two and four fifths full.
+    """
+    return np.zeros((key_count * 5 // 3 + 2, 2), np.uint64)
 
 
 def slot_count(entry_count: int) -> int:

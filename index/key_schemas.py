@@ -35,7 +35,7 @@ from index.kernels.schema_choice import (
     new_combinations,
 )
 from index.kernels.schemas import SchemaTrie, insert_edges
-from index.key_filing import new_filter, power_of_two
+from index.key_filing import new_filter, new_table, power_of_two
 
 SAMPLE_ROWS = 20_000
 ROUNDS = 6
@@ -156,15 +156,20 @@ def build_trie(lanes: NDArray[np.int32], lane_count: int) -> SchemaTrie:
         else:
             parent[at] = number[(*prefix[:last], *(0,) * (3 - last))]
     below = np.flatnonzero(parent)
-    below = below[np.argsort(parent[below], kind="stable")]
+    is_deep = np.bincount(parent, minlength=len(prefixes) + 1)[below + 1] > 0
+    order = np.lexsort((~is_deep, parent[below]))
+    below, is_deep = below[order], is_deep[order]
+    child_start = np.searchsorted(parent[below], np.arange(len(prefixes) + 2))
+    deep_count = np.bincount(parent[below], is_deep, len(prefixes) + 1)
     trie = SchemaTrie(
         root,
         ends,
-        np.searchsorted(parent[below], np.arange(len(prefixes) + 2)).astype(np.int32),
+        child_start.astype(np.int32),
+        (child_start[:-1] + deep_count).astype(np.int32),
         lane[below].astype(np.int32),
         (below + 1).astype(np.int32),
         new_filter(below.size),
-        np.zeros((power_of_two(2 * below.size), 2), np.uint64),
+        new_table(below.size),
     )
     insert_edges(trie, parent[below], lane[below], below + 1)
     return trie

@@ -59,7 +59,9 @@ from index.kernels.record_memory import (
     KEYS,
     VERIFIED,
     RecordColumns,
+    RecordMemory,
     new_record_memory,
+    suits,
     with_candidates,
     with_keys,
 )
@@ -74,7 +76,10 @@ from index.updatable import Updatable
 from index.vocabulary import Vocabulary
 
 HITS_PER_EVENT = 16
-"""Room for hits at first."""
+"""Room for hits at first; later batches get as much as those before them needed."""
+SPARE_MAX = 4
+"""Memory of earlier calls is kept for so many threads: to clear it anew costs more than to match a
+few events."""
 
 
 class Filing(NamedTuple):
@@ -94,6 +99,8 @@ class RecordTable(ColumnSegment[RecordColumns]):
     def __init__(self, columns: RecordColumns) -> None:
         super().__init__(columns)
         self._counts = np.zeros(COUNTS, np.int64)
+        self._spare: list[RecordMemory] = []
+        self._hits_per_event = HITS_PER_EVENT
 
     @classmethod
     def build(
@@ -106,10 +113,9 @@ class RecordTable(ColumnSegment[RecordColumns]):
     def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
         """The hits of all events, rows ascending, with more room where it runs out."""
         columns = self._columns
-        row_count = compiled.programs.start.size - 1
-        memory = new_record_memory(columns, batch, attribute_count, row_count)
+        memory = self._memory_for(batch, attribute_count)
         event_count = batch.entry_start.size - 1
-        room = event_count * (HITS_PER_EVENT + columns.residue.size)
+        room = event_count * self._hits_per_event + 1
         hits = Hits(np.zeros(event_count + 1, np.int64), np.empty(room, np.int64))
         event = 0
         while event < event_count:
@@ -122,9 +128,26 @@ class RecordTable(ColumnSegment[RecordColumns]):
                 hit = np.empty(2 * (hits.hit.size + wanted), np.int64)
                 hit[: hits.start[event]] = hits.hit[: hits.start[event]]
                 hits = hits._replace(hit=hit)
+        self._hits_per_event = max(self._hits_per_event, hits.hit.size // max(event_count, 1))
         self._counts += memory.counts
         self._found(memory.counts[CANDIDATES], memory.counts[HITS])
+        memory.counts[:] = 0
+        if len(self._spare) < SPARE_MAX:
+            self._spare.append(memory)
         return hits._replace(hit=hits.hit[: hits.start[-1]])
+
+    def _memory_for(self, batch: EventBatch, attribute_count: int) -> RecordMemory:
+        """Memory that no other thread has: of an earlier call, or new.
+
+        A call that fails does not give its memory back, for words of events may be left in it.
+        """
+        try:
+            memory = self._spare.pop()
+        except IndexError:
+            return new_record_memory(self._columns, batch, attribute_count)
+        if suits(memory, batch, attribute_count):
+            return memory
+        return new_record_memory(self._columns, batch, attribute_count)
 
     def stats(self) -> dict[str, int]:
         """Sizes of the parts, and what `match` has counted so far."""

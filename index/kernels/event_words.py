@@ -74,27 +74,38 @@ TOUCHED, PARTS = 0, 1
 
 
 def new_event_memory(lanes: LaneColumns, batch: EventBatch, group: int) -> EventMemory:
-    """Memory for groups of that many events of the batch."""
+    """Memory for groups of that many events as large as those of the batch."""
     tested = int(lanes.first[UNTESTED])
     default = np.zeros(tested, np.uint64)
     default[: int(lanes.first[HASHED_LANES])] = _NOTHING
     default[ALWAYS_LANE] = _ALL_BITS
-    values = np.diff(batch.value_start[batch.entry_start])
-    entries = np.diff(batch.entry_start)
-    # Existence and presence of an attribute; a point and at most two cells of a number, or two
-    # points and a cell of a string.
-    most = int((2 * entries + 3 * values).max(initial=0))
-    touched = int((8 * entries).max(initial=0)) * group
+    # The next batches have events that are somewhat larger.
+    touched, parts = (1 << size.bit_length() for size in _most_of_an_event(batch))
     return EventMemory(
         np.tile(default, group),
-        np.empty(touched, np.int64),
-        np.empty(touched, np.int32),
+        np.empty(touched * group, np.int64),
+        np.empty(touched * group, np.int32),
         np.zeros(group, np.bool_),
-        np.empty(most, np.int32),
-        np.empty(most, np.int64),
+        np.empty(parts, np.int32),
+        np.empty(parts, np.int64),
         np.zeros(int(lanes.first[ALL_LANES]), np.int32),
         np.zeros(2, np.int64),
     )
+
+
+def suits_events(memory: EventMemory, batch: EventBatch) -> bool:
+    """Has memory of the same lanes room for the events of a batch?"""
+    touched, parts = _most_of_an_event(batch)
+    return touched * memory.unsure.size <= memory.touched.size and parts <= memory.part.size
+
+
+def _most_of_an_event(batch: EventBatch) -> tuple[int, int]:
+    """At most so many words are changed by an event, and so many parts are its own."""
+    entries = np.diff(batch.entry_start)
+    values = np.diff(batch.value_start[batch.entry_start])
+    # Existence and presence of an attribute; a point and at most two cells of a number, or two
+    # points and a cell of a string.
+    return int((8 * entries).max(initial=0)), int((2 * entries + 3 * values).max(initial=0))
 
 
 @leaf

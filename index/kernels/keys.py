@@ -54,14 +54,14 @@ def pair_of(first: np.uint64, second: np.uint64) -> np.uint64:
 def set_bit(bits: NDArray[np.uint64], value: np.uint64) -> None:
     """Enter a hash in a filter of a power of two of words."""
     place = value & np.uint64(bits.size * 64 - 1)
-    bits[np.int64(place >> _SIX)] |= _ONE << (place & _IN_WORD)
+    bits[place >> _SIX] |= _ONE << (place & _IN_WORD)
 
 
 @inlined
 def has_bit(bits: NDArray[np.uint64], value: np.uint64) -> bool:
     """False only if the hash was never entered."""
     place = value & np.uint64(bits.size * 64 - 1)
-    return bool((bits[np.int64(place >> _SIX)] >> (place & _IN_WORD)) & _ONE != _ZERO)
+    return bool((bits[place >> _SIX] >> (place & _IN_WORD)) & _ONE != _ZERO)
 
 
 @njit(cache=True, nogil=True)
@@ -72,25 +72,38 @@ def set_bits(bits: NDArray[np.uint64], values: NDArray[np.uint64]) -> None:
 
 
 @inlined
+def first_slot(table: NDArray[np.uint64], key: np.uint64) -> np.uint64:
+    """Where the search for a key begins: keys that ascend begin at slots that ascend."""
+    return (key >> _HALF) * np.uint64(table.shape[0]) >> _HALF
+
+
+@inlined
 def find_bucket(table: NDArray[np.uint64], key: np.uint64) -> tuple[np.int64, np.int64]:
-    """(start, stop) of a key's rows; (0, 0) if the key is not in the table."""
-    mask = np.int64(table.shape[0] - 1)
-    place = np.int64(key >> _HALF) & mask
-    while table[place, 0] != _ZERO:
-        if table[place, 0] == key:
-            bounds = table[place, 1]
-            return np.int64(bounds >> _HALF), np.int64(bounds & _LOW)
-        place = (place + 1) & mask
-    return np.int64(0), np.int64(0)
+    """(start, stop) of a key's rows; (0, 0) if the key is not in the table.
+
+    Places are unsigned, here as in all that looks for many keys: numba lets signed ones count from
+    the end, too, which costs as much as the search.
+    """
+    place = first_slot(table, key)
+    while table[place, 0] != key and table[place, 0] != _ZERO:
+        place = _next_slot(table, place)
+    # The bounds of an empty slot are 0.
+    bounds = table[place, 1]
+    return np.int64(bounds >> _HALF), np.int64(bounds & _LOW)
+
+
+@inlined
+def _next_slot(table: NDArray[np.uint64], place: np.uint64) -> np.uint64:
+    place += _ONE
+    return place if place < np.uint64(table.shape[0]) else _ZERO
 
 
 @inlined
 def insert_bucket(table: NDArray[np.uint64], key: np.uint64, start: int, stop: int) -> None:
     """Enter a key that is not in the table yet; the table has a free slot."""
-    mask = np.int64(table.shape[0] - 1)
-    place = np.int64(key >> _HALF) & mask
+    place = first_slot(table, key)
     while table[place, 0] != _ZERO:
-        place = (place + 1) & mask
+        place = _next_slot(table, place)
     table[place, 0] = key
     table[place, 1] = (np.uint64(start) << _HALF) | np.uint64(stop)
 
@@ -103,7 +116,7 @@ def fill_table(
 ) -> tuple[int, int]:
     """File `rows` by `keys`, which ascend; returns the numbers of rows kept and of buckets.
 
-    On entry the table is empty and at most half of it will be used. On exit rows[:kept] are the
+    On entry the table is empty and has slots for all keys and more. On exit rows[:kept] are the
     buckets one after the other, each ascending and without repetition.
     """
     kept = 0

@@ -39,6 +39,7 @@ class SchemaTrie(NamedTuple):
     root: NDArray[np.int32]  # [lanes] node of a first lane
     ends: NDArray[np.bool_]  # [nodes] the lanes down to here are a schema
     child_start: NDArray[np.int32]  # [nodes + 1]
+    deep_stop: NDArray[np.int32]  # [nodes] the children before here have children, the others none
     child_lane: NDArray[np.int32]
     child_node: NDArray[np.int32]
     edge_filter: NDArray[np.uint64]  # pairs of node and lane that lead to a child
@@ -99,19 +100,6 @@ def insert_edges(
         insert_bucket(trie.edge, key, 0, child[at])
 
 
-@inlined
-def _step(
-    trie: SchemaTrie, memory: EventMemory, node: int, step: int, after: int, by_list: bool
-) -> tuple[int, int]:
-    """The child that a step of a search below a node leads to, or 0, and the place of its part."""
-    if by_list:
-        at = trie.child_start[node] + step
-        place = int(memory.place_of[trie.child_lane[at]]) - 1
-        return (int(trie.child_node[at]), place) if place >= 0 else (0, 0)
-    place = after + 1 + step
-    return _child_of(trie, node, memory.lane[place]), place
-
-
 @leaf
 def list_event_keys(
     trie: SchemaTrie,
@@ -124,36 +112,86 @@ def list_event_keys(
     """Append the keys of the event at hand that may be filed; returns how many there are now.
 
     An event of `unsure` values may have several parts on a lane. Returns -1 if there is no room.
+    Among the keys are pairs that only begin triples, and pairs of no schema that the filter lets
+    pass: to look for them in vain is cheaper than to ask for the schema of each pair.
     """
     part_count = int(memory.counts[PARTS])
     for one in range(part_count):
         node = int(trie.root[memory.lane[one]])
         if node == 0:
             continue
-        first = int(memory.part[one])
-        if count >= keys.size:
+        if count + part_count > keys.size:
             return -1
+        first = int(memory.part[one])
         if trie.ends[node]:
             count = _push(key_filter, keys, count, key_of_one(first))
-        below = int(trie.child_start[node + 1] - trie.child_start[node])
-        by_list = below < part_count - one - 1 and not unsure
-        for step in range(below if by_list else part_count - one - 1 if below else 0):
-            child, other = _step(trie, memory, node, step, one, by_list)
-            if child == 0:
-                continue
-            second = int(memory.part[other])
-            pair = key_of_two(first, second)
-            if not has_bit(key_filter, pair):
-                continue
-            if count >= keys.size:
-                return -1
-            if trie.ends[child]:
-                keys[count] = pair
-                count += 1
-            prefix = child, other, first, second
-            count = _list_triples(trie, key_filter, memory, unsure, prefix, keys, count)
+        count = _list_pairs(trie, key_filter, memory, unsure, (node, one, first), keys, count)
+        if trie.deep_stop[node] > trie.child_start[node]:
+            count = _list_below(trie, key_filter, memory, unsure, (node, one, first), keys, count)
             if count < 0:
                 return -1
+    return count
+
+
+@inlined
+def _list_pairs(
+    trie: SchemaTrie,
+    key_filter: NDArray[np.uint64],
+    memory: EventMemory,
+    unsure: bool,
+    part: tuple[int, int, int],
+    keys: NDArray[np.uint64],
+    count: int,
+) -> int:
+    """The keys of two parts, of which the first is given by node, place and number."""
+    node, one, first = part
+    part_count = int(memory.counts[PARTS])
+    start, stop = trie.child_start[node], trie.child_start[node + 1]
+    if stop - start < part_count - one - 1 and not unsure:
+        for at in range(start, stop):
+            place = int(memory.place_of[trie.child_lane[at]]) - 1
+            if place >= 0:
+                pair = key_of_two(first, int(memory.part[place]))
+                count = _push(key_filter, keys, count, pair)
+    elif stop > start:
+        for place in range(one + 1, part_count):
+            pair = key_of_two(first, int(memory.part[place]))
+            count = _push(key_filter, keys, count, pair)
+    return count
+
+
+@inlined
+def _list_below(
+    trie: SchemaTrie,
+    key_filter: NDArray[np.uint64],
+    memory: EventMemory,
+    unsure: bool,
+    part: tuple[int, int, int],
+    keys: NDArray[np.uint64],
+    count: int,
+) -> int:
+    """The keys of three parts, of which the first is given by node, place and number."""
+    node, one, first = part
+    start, stop = int(trie.child_start[node]), int(trie.deep_stop[node])
+    rest = int(memory.counts[PARTS]) - one - 1
+    by_list = stop - start < rest and not unsure
+    for step in range(stop - start if by_list else rest):
+        place = one + 1 + step
+        if by_list:
+            place = int(memory.place_of[trie.child_lane[start + step]]) - 1
+        if place < 0:
+            continue
+        second = int(memory.part[place])
+        if not has_bit(key_filter, key_of_two(first, second)):
+            continue
+        if by_list:
+            child = int(trie.child_node[start + step])
+        else:
+            child = _child_of(trie, node, memory.lane[place])
+        pair = child, place, first, second
+        count = _list_triples(trie, key_filter, memory, unsure, pair, keys, count)
+        if count < 0:
+            return -1
     return count
 
 
@@ -161,9 +199,9 @@ def list_event_keys(
 def _push(
     key_filter: NDArray[np.uint64], keys: NDArray[np.uint64], count: int, key: np.uint64
 ) -> int:
-    """Append a key if it may be filed."""
+    """Append a key if it may be filed; without a branch, for which it is cannot be foreseen."""
     keys[count] = key
-    return count + (1 if has_bit(key_filter, key) else 0)
+    return count + int(has_bit(key_filter, key))
 
 
 @inlined
@@ -172,20 +210,24 @@ def _list_triples(
     key_filter: NDArray[np.uint64],
     memory: EventMemory,
     unsure: bool,
-    prefix: tuple[int, int, int, int],
+    pair: tuple[int, int, int, int],
     keys: NDArray[np.uint64],
     count: int,
 ) -> int:
     """The keys of three parts that begin with two, given by node, place and parts."""
-    node, place, first, second = prefix
-    below = int(trie.child_start[node + 1] - trie.child_start[node])
+    node, place, first, second = pair
+    start, stop = trie.child_start[node], trie.child_start[node + 1]
     left = int(memory.counts[PARTS]) - place - 1
-    by_list = below < left and not unsure
-    for step in range(below if by_list else left if below else 0):
-        child, third = _step(trie, memory, node, step, place, by_list)
-        if count >= keys.size:
-            return -1
-        if child:
+    if count + left > keys.size:
+        return -1
+    if stop - start < left and not unsure:
+        for at in range(start, stop):
+            third = int(memory.place_of[trie.child_lane[at]]) - 1
+            if third >= 0:
+                key = key_of_three(first, second, int(memory.part[third]))
+                count = _push(key_filter, keys, count, key)
+    elif stop > start:
+        for third in range(place + 1, place + 1 + left):
             key = key_of_three(first, second, int(memory.part[third]))
             count = _push(key_filter, keys, count, key)
     return count

@@ -1,0 +1,117 @@
+"""What passed the tests of records, as hits: event by event, rows ascending, each once.
+
+A row that passed is event << EVENT_SHIFT | row << 1 | is open; programs decide the open ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from index.columns import EventBatch
+from index.kernels import inlined, leaf
+from index.kernels.probe import VERDICT_BITS, Compiled, Hits, prefetch_ahead
+from index.kernels.radix import sort_words
+from index.kernels.record_memory import HITS, VERIFIED, RecordColumns, RecordMemory
+from index.kernels.verify import NO, YES, enter_event, holds, leave_event
+
+EVENT_SHIFT = 33
+_SHIFT = np.uint64(EVENT_SHIFT)
+_ONE, _ROW_MASK = np.uint64(1), np.uint64((1 << (EVENT_SHIFT - 1)) - 1)
+
+
+@leaf
+def finish_group(
+    columns: RecordColumns,
+    compiled: Compiled,
+    batch: EventBatch,
+    memory: RecordMemory,
+    hits: Hits,
+    events: tuple[int, int],
+    passed: int,
+) -> None:
+    """Append the hits of a group, given as first event and number of events; there is room."""
+    first_event, group = events
+    for at in range(group):
+        for place in range(columns.residue.size):
+            row = np.uint64(columns.residue[place])
+            memory.passed[0, passed] = np.uint64(at) << _SHIFT | row << _ONE | _ONE
+            passed += 1
+    # By event first: the rows of one are then sorted within the cache.
+    event_stop = EVENT_SHIFT + _bits_of(group)
+    side = sort_words(memory.passed, memory.digit, (0, 0, passed), EVENT_SHIFT, event_stop)
+    # The bit below the row's: rows that are not open come before open ones that are the same.
+    row_stop = 1 + _bits_of(compiled.programs.start.size)
+    start = 0
+    for at in range(group):
+        stop = start
+        while stop < passed and memory.passed[side, stop] >> _SHIFT == np.uint64(at):
+            stop += 1
+        mine = sort_words(memory.passed, memory.digit, (side, start, stop), 0, row_stop)
+        run = mine, start, stop
+        _finish_event(compiled, batch, memory, hits, first_event + at, run)
+        start = stop
+
+
+@inlined
+def _bits_of(count: int) -> int:
+    """Bits of the numbers below a count."""
+    bits = 1
+    while 1 << bits < count:
+        bits += 1
+    return bits
+
+
+@inlined
+def _finish_event(
+    compiled: Compiled,
+    batch: EventBatch,
+    memory: RecordMemory,
+    hits: Hits,
+    event: int,
+    run: tuple[int, int, int],
+) -> None:
+    """Append the hits of an event, whose sorted rows are passed[side, start:stop]."""
+    side, start, stop = run
+    first = int(hits.start[event])
+    count, open_count = first, 0
+    last = ~np.uint64(0)
+    for place in range(start, stop):
+        found = memory.passed[side, place]
+        row = found >> _ONE & _ROW_MASK
+        hits.hit[count] = np.int64(row) << VERDICT_BITS | YES
+        is_new = row != last
+        memory.open_row[open_count] = np.int32(row)
+        memory.open_place[open_count] = count
+        open_count += int(is_new & (found & _ONE != np.uint64(0)))
+        count += int(is_new)
+        last = row
+    if open_count:
+        count = _run_programs(compiled, batch, memory, hits, event, count, open_count)
+    memory.counts[HITS] += count - first
+    hits.start[event + 1] = count
+
+
+@inlined
+def _run_programs(
+    compiled: Compiled,
+    batch: EventBatch,
+    memory: RecordMemory,
+    hits: Hits,
+    event: int,
+    stop: int,
+    open_count: int,
+) -> int:
+    """Decide the open rows of an event, whose hits end at `stop`; returns where they end then."""
+    enter_event(batch, event, memory.scratch.entry_of)
+    for at in range(open_count):
+        prefetch_ahead(compiled, memory.open_row, at, open_count)
+        row = memory.open_row[at]
+        verdict = holds(compiled.programs, compiled.predicates, batch, memory.scratch, row)
+        hits.hit[memory.open_place[at]] = np.int64(row) << VERDICT_BITS | verdict
+    leave_event(batch, event, memory.scratch.entry_of)
+    memory.counts[VERIFIED] += open_count
+    count = memory.open_place[0]
+    for place in range(memory.open_place[0], stop):
+        hits.hit[count] = hits.hit[place]
+        count += np.int64(hits.hit[place] & ((1 << VERDICT_BITS) - 1) != NO)
+    return int(count)
