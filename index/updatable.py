@@ -203,14 +203,19 @@ class Updatable(MatchIndex):
             self._state = replace(state, version=version, alive_count=alive_count)
             return place is not None
 
-    def merge(self, oldest_version: int | None = None) -> None:
+    def merge(
+        self, oldest_version: int | None = None, statistics: EventStatistics | None = None
+    ) -> None:
         """Build base and recent rows into a new base; rows get new numbers.
 
         Rows that died by `oldest_version` (by default the newest) are dropped, and no older version
-        can be asked for any more.
+        can be asked for any more. By `statistics`, if they are given, keys are chosen from now on:
+        events may have drifted from those that the former choice was made by.
         """
         with self._writing:
             state = self._state
+            if statistics is not None:
+                self._shares = KnownShares(statistics)
             oldest = state.version if oldest_version is None else oldest_version
             self._begin(*self._merged(state, oldest), state.version)
             self.oldest_version = oldest
