@@ -32,7 +32,10 @@ def leaf(function: _Function) -> _Function:
 
 
 def inlined(function: _Function) -> _Function:
-    """The same, pasted into each caller: for small parts of a hot loop that take many arrays."""
+    """The same, pasted into each caller: for small parts of a hot loop that take many arrays.
+
+    It has no entry for Python: to call it from there ends the process, so tests call it by a leaf.
+    """
     return _compiled(function, forceinline=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
 
 

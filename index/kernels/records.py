@@ -157,7 +157,7 @@ def _close_group(memory: RecordMemory, group: int, bucket_count: int) -> tuple[i
 def _sort_buckets(columns: RecordColumns, memory: RecordMemory, bucket_count: int) -> None:
     """Sort `found` by the place of the bucket, events of one ascending."""
     bits = 1
-    while columns.record.size >> bits:
+    while columns.record.size // RECORD_WORDS >> bits:
         bits += 1
     run = 0, 0, bucket_count
     if sort_words(memory.found, memory.digit, run, 32, 32 + bits) == 1:

@@ -16,7 +16,7 @@ from index.algorithms.herald import Herald, RecordTable
 from index.algorithms.scan import Scan
 from index.columns import EventBatch
 from index.events import encode
-from index.kernels import record_memory
+from index.kernels import leaf, record_memory
 from index.kernels.cover import count_leaves
 from index.kernels.event_words import enter_words, new_event_memory
 from index.kernels.lanes import EXACT, NO_TEST, UNTESTED, WIDE, LaneColumns, Lookup, passes_wide
@@ -88,8 +88,22 @@ def test_adds_and_removes_in_between(world: World, built_count: int, order: Rand
 @settings(max_examples=thoroughly(200))
 @given(crowds() | worlds)
 def test_a_test_of_a_leaf_tells_what_it_says(world: World) -> None:
-    """EXACT is the truth of the leaf; NECESSARY fails only where the leaf does."""
-    nodes, events = world
+    check_leaf_tests(*world)
+
+
+def test_a_test_on_a_wide_lane_tells_what_it_says() -> None:
+    nodes = [parse_text(text) for text in WIDE_TEXTS]
+    values = [*range(0, 101, 7), 50, 0.5, 10**20, "7", True, None]
+    events = [{"n": n, "m": m} for n in values for m in (7, 98, None, "x", 31)]
+    assert check_leaf_tests(nodes, [*events, {"n": 7}, {"m": 7}, {}]) > 1_000
+
+
+def check_leaf_tests(nodes: list[Filter], events: list[dict[str, Any]]) -> int:
+    """EXACT is the truth of the leaf; NECESSARY fails only where the leaf does.
+
+    Returns how many tests were made on wide lanes.
+    """
+    wide = 0
     rows = Rows()
     rows.nodes = nodes
     rows.store.append(numbered(nodes), 0)
@@ -111,10 +125,12 @@ def test_a_test_of_a_leaf_tells_what_it_says(world: World) -> None:
                 if told == NO_TEST or unsure or holds == OPAQUE:
                     continue
                 passed = passes(lookup, words, lane, operand)
+                wide += lane >= lookup.lanes.first[WIDE]
                 assert passed or holds != YES, (code, "a leaf holds and its test fails")
                 if told == EXACT:
                     assert passed == (holds == YES), code
         leave_event(batch, event, scratch.entry_of)
+    return wide
 
 
 def words_of(lanes: LaneColumns, batch: EventBatch, event: int) -> tuple[Any, bool]:
@@ -126,7 +142,12 @@ def words_of(lanes: LaneColumns, batch: EventBatch, event: int) -> tuple[Any, bo
 def passes(lookup: Lookup, words: Any, lane: int, operand: np.uint64) -> bool:
     if lane < lookup.lanes.first[WIDE]:
         return bool(words[lane] & operand)
-    return bool(passes_wide(words[lane], operand, False))
+    return passes_run(words[lane], operand)
+
+
+@leaf
+def passes_run(word: np.uint64, operand: np.uint64) -> bool:
+    return passes_wide(word, operand, False)
 
 
 WIDE_TEXTS = [
@@ -144,6 +165,23 @@ def test_attributes_of_more_codes_than_a_word_has_bits() -> None:
     events = [{"n": n, "m": m} for n in values for m in (values[:3], 7, 98, None, "x", 31.5)]
     index = agree_on(WIDE_TEXTS, [*events, {"n": 7}, {"m": 7}, {}])
     assert index.stats()["open_count"] > 0
+
+
+def test_memory_of_earlier_calls_is_as_good_as_new() -> None:
+    """Whatever was matched before: fewer or larger events, none, or a call that failed."""
+    index, scan = Herald.build(subscriptions(WIDE_TEXTS)), Scan.build(subscriptions(WIDE_TEXTS))
+    small: list[dict[str, Any]] = [{"n": 7}, {}, {"m": 60}]
+    large = [{f"x{at}": at for at in range(200)} | {"n": n, "m": [n, 2 * n]} for n in range(40)]
+    many = [{"n": n % 100, "m": 200} for n in range(700)]
+    for events in (small, large, small, many, [], small, large, many):
+        agree(index, scan, events)
+    segment = index._state.base_segment
+    assert isinstance(segment, RecordTable)
+    assert len(segment._spare) == 1
+    with pytest.raises(AttributeError):
+        segment.match(index._state.base.compiled(), None, 1)  # type: ignore[arg-type]
+    assert segment._spare == []
+    agree(index, scan, large)
 
 
 def test_ranges_between_more_integers_than_half_a_word_has_bits() -> None:
