@@ -142,7 +142,7 @@ def words_of(lanes: LaneColumns, batch: EventBatch, event: int) -> tuple[Any, bo
 def passes(lookup: Lookup, words: Any, lane: int, operand: np.uint64) -> bool:
     if lane < lookup.lanes.first[WIDE]:
         return bool(words[lane] & operand)
-    return passes_run(words[lane], operand)
+    return passes_run(words[lane], np.uint64(operand))  # compiled kernels return plain integers
 
 
 @leaf
