@@ -26,6 +26,7 @@ Cost     match O(schemas met + candidates), a cache line each; build O(filings) 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -76,7 +77,7 @@ from index.updatable import Updatable
 from index.vocabulary import Vocabulary
 
 HITS_PER_EVENT = 16
-"""Room for hits at first; later batches get as much as those before them needed."""
+"""Room for hits at first; later batches get more if those before them needed it."""
 SPARE_MAX = 4
 """Memory of earlier calls is kept for so many threads: to clear it anew costs more than to match a
 few events."""
@@ -100,7 +101,8 @@ class RecordTable(ColumnSegment[RecordColumns]):
         super().__init__(columns)
         self._counts = np.zeros(COUNTS, np.int64)
         self._spare: list[RecordMemory] = []
-        self._hits_per_event = HITS_PER_EVENT
+        self._most_room = 0, 1
+        """The most room for hits that a call has had to ask for, and its events."""
 
     @classmethod
     def build(
@@ -115,8 +117,8 @@ class RecordTable(ColumnSegment[RecordColumns]):
         columns = self._columns
         memory = self._memory_for(batch, attribute_count)
         event_count = batch.entry_start.size - 1
-        room = event_count * self._hits_per_event + 1
-        hits = Hits(np.zeros(event_count + 1, np.int64), np.empty(room, np.int64))
+        room = np.empty(self._room_for(event_count), np.int64)
+        hits = Hits(np.zeros(event_count + 1, np.int64), room)
         event = 0
         while event < event_count:
             event, reason, wanted = match_groups(columns, compiled, batch, memory, hits, event)
@@ -128,7 +130,7 @@ class RecordTable(ColumnSegment[RecordColumns]):
                 hit = np.empty(2 * (hits.hit.size + wanted), np.int64)
                 hit[: hits.start[event]] = hits.hit[: hits.start[event]]
                 hits = hits._replace(hit=hit)
-        self._hits_per_event = max(self._hits_per_event, hits.hit.size // max(event_count, 1))
+                self._most_room = max(self._most_room, (hit.size, event_count))
         self._counts += memory.counts
         self._found(memory.counts[CANDIDATES], memory.counts[HITS])
         memory.counts[:] = 0
@@ -136,17 +138,24 @@ class RecordTable(ColumnSegment[RecordColumns]):
             self._spare.append(memory)
         return hits._replace(hit=hits.hit[: hits.start[-1]])
 
+    def _room_for(self, event_count: int) -> int:
+        """Room for the hits of so many events, at the rate of the call that needed most; never more
+        than that had, for its events may have been few and unlike others.
+        """
+        most, events = self._most_room
+        seen = min(most, most * event_count // events)
+        return max(event_count * HITS_PER_EVENT, seen) + 1
+
     def _memory_for(self, batch: EventBatch, attribute_count: int) -> RecordMemory:
         """Memory that no other thread has: of an earlier call, or new.
 
         A call that fails does not give its memory back, for words of events may be left in it.
         """
-        try:
-            memory = self._spare.pop()
-        except IndexError:
-            return new_record_memory(self._columns, batch, attribute_count)
-        if suits(memory, batch, attribute_count):
-            return memory
+        spare = None
+        with suppress(IndexError):
+            spare = self._spare.pop()
+        if spare is not None and suits(spare, batch, attribute_count):
+            return spare
         return new_record_memory(self._columns, batch, attribute_count)
 
     def stats(self) -> dict[str, int]:

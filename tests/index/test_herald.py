@@ -184,6 +184,22 @@ def test_memory_of_earlier_calls_is_as_good_as_new() -> None:
     agree(index, scan, large)
 
 
+def test_room_for_hits_follows_what_was_needed_and_no_more() -> None:
+    index = Herald.build(subscriptions(["v >= 1"] * 200))
+    segment = index._state.base_segment
+    assert isinstance(segment, RecordTable)
+    assert matched(index, [{"v": 0}] * 9) == [[]] * 9
+    assert segment._room_for(1_000) == 16_001
+    for _ in range(50):
+        assert len(matched(index, [{"v": 1}])[0]) == 200
+    after = segment._room_for(1)
+    assert 200 < after < 1_000
+    assert segment._room_for(1_000) == 16_001, "a few events say little of many"
+    assert len(matched(index, [{"v": 1}] * 100)) == 100
+    assert 200 < segment._room_for(1) <= after
+    assert segment._room_for(100) > 20_000
+
+
 def test_ranges_between_more_integers_than_half_a_word_has_bits() -> None:
     """Then cells tell integers apart alone, and numbers between are left to programs."""
     texts = [f"n > {low} AND n <= {low + size}" for low in range(45) for size in (1, 2, 9)]
