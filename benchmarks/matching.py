@@ -161,7 +161,7 @@ def _figures(contender: Contender, event_count: int) -> dict[str, object]:
     singles = max(1, len(contender.singles))
     candidates = contender.candidates
     return {
-        "build_s": round(contender.build_s, 4),
+        "build_s": round(contender.build_s, 6),
         "bytes": _bytes(contender.index.stats()),
         "us_per_event": round(1e6 * statistics.median(contender.single_s) / singles, 3),
         "us_per_event_batch": round(
