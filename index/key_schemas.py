@@ -35,7 +35,7 @@ from index.kernels.schema_choice import (
     new_combinations,
 )
 from index.kernels.schemas import SchemaTrie, insert_edges
-from index.key_filing import new_filter, new_table, power_of_two
+from index.key_filing import new_table, power_of_two
 
 SAMPLE_ROWS = 20_000
 ROUNDS = 6
@@ -168,7 +168,6 @@ def build_trie(lanes: NDArray[np.int32], lane_count: int) -> SchemaTrie:
         (child_start[:-1] + deep_count).astype(np.int32),
         lane[below].astype(np.int32),
         (below + 1).astype(np.int32),
-        new_filter(below.size),
         new_table(below.size),
     )
     insert_edges(trie, parent[below], lane[below], below + 1)

@@ -30,6 +30,7 @@ from index.kernels.access_tables import (
 )
 from index.kernels.clusters import LINE_ROWS
 from index.kernels.hashing import insert
+from index.kernels.words import bits_below
 
 # Fields of a leaf, of its shares, of an access predicate, a cluster, a block and a place.
 CODE, USE, SINGLE = range(3)
@@ -110,21 +111,12 @@ def has_room(columns: GrowingColumns, leaf_count: int) -> bool:
 
 
 @inlined
-def exponent_of(count: int) -> int:
-    """A last block of `count` places has room for 2 ** exponent."""
-    exponent = 0
-    while 1 << exponent < count:
-        exponent += 1
-    return exponent
-
-
-@inlined
 def room_of(columns: GrowingColumns, block: int) -> int:
     """Places in a block: the stride of its columns."""
     cluster = columns.block[block, CLUSTER]
     if columns.cluster[cluster, LAST] != block:
         return LINE_ROWS
-    return 1 << exponent_of(count_in_last(columns, cluster))
+    return 1 << bits_below(count_in_last(columns, cluster))
 
 
 @inlined
@@ -259,7 +251,7 @@ def _append_place(columns: GrowingColumns, cluster: int) -> tuple[int, int]:
         columns.block[block, BELOW] = below
         columns.cluster[cluster, LAST] = block
     else:
-        exponent = exponent_of(within)
+        exponent = bits_below(within)
         if within == 1 << exponent:
             old = int(columns.block[block, START])
             new = _take_words(columns, size, exponent + 1)
@@ -335,8 +327,8 @@ def _drop_last(columns: GrowingColumns, cluster: int, last_within: int) -> None:
         columns.counter[FREE_BLOCK] = last
         columns.counter[FREE_BLOCK_COUNT] += 1
         return
-    exponent = exponent_of(last_within)
-    if exponent == exponent_of(last_within + 1):
+    exponent = bits_below(last_within)
+    if exponent == bits_below(last_within + 1):
         return
     room = 1 << exponent
     for column in range(1, size + 1):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.kernels import leaf
+from index.kernels.words import bits_below
 
 DIGIT_BITS = 11
 """The places of so many digits, 16 KB, stay in the first cache."""
@@ -38,9 +39,7 @@ def sort_words(
         _insert_words(words[side], start, stop, low, high)
         return side
     # Digits of about equal size, with no more values than there are words to count.
-    most = 1
-    while most < DIGIT_BITS and 1 << most < stop - start:
-        most += 1
+    most = min(DIGIT_BITS, bits_below(stop - start))
     passes = (high - low + most - 1) // most
     shift = low
     for left in range(passes, 0, -1):

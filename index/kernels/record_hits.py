@@ -13,6 +13,7 @@ from index.kernels.probe import VERDICT_BITS, Compiled, Hits, prefetch_ahead
 from index.kernels.radix import sort_words
 from index.kernels.record_memory import HITS, VERIFIED, RecordColumns, RecordMemory
 from index.kernels.verify import NO, YES, enter_event, holds, leave_event
+from index.kernels.words import bits_below
 
 EVENT_SHIFT = 33
 _SHIFT = np.uint64(EVENT_SHIFT)
@@ -37,10 +38,10 @@ def finish_group(
             memory.passed[0, passed] = np.uint64(at) << _SHIFT | row << _ONE | _ONE
             passed += 1
     # By event first: the rows of one are then sorted within the cache.
-    event_stop = EVENT_SHIFT + _bits_of(group)
+    event_stop = EVENT_SHIFT + bits_below(group)
     side = sort_words(memory.passed, memory.digit, (0, 0, passed), EVENT_SHIFT, event_stop)
     # The bit below the row's: rows that are not open come before open ones that are the same.
-    row_stop = 1 + _bits_of(compiled.programs.start.size)
+    row_stop = 1 + bits_below(compiled.programs.start.size)
     start = 0
     for at in range(group):
         stop = start
@@ -50,15 +51,6 @@ def finish_group(
         run = mine, start, stop
         _finish_event(compiled, batch, memory, hits, first_event + at, run)
         start = stop
-
-
-@inlined
-def _bits_of(count: int) -> int:
-    """Bits of the numbers below a count."""
-    bits = 1
-    while 1 << bits < count:
-        bits += 1
-    return bits
 
 
 @inlined

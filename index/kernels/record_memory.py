@@ -17,7 +17,8 @@ from index.kernels.scratch import Scratch, new_scratch
 
 GROUP_EVENTS_MIN, GROUP_EVENTS_MAX = 8, 1_024
 GROUP_WORDS_MAX = 1 << 17
-"""A quarter of a megabyte of words of events stays in the cache, where tests look them up."""
+"""A megabyte of words of events: more events share what is read of records, but their words, which
+tests look up, should stay in the cache."""
 GROUP_KEYS_MAX = 1 << 18
 GROUP_CANDIDATES_MAX = 1 << 21
 """Rows that the events of a group may find before it is closed, unless its first finds more."""

@@ -37,6 +37,7 @@ from index.kernels.record_memory import (
     RecordMemory,
 )
 from index.kernels.schemas import list_event_keys
+from index.kernels.words import bits_below
 
 _KEYS_AHEAD, _RECORDS_AHEAD = 16, 24
 _LANE = np.uint64(0xFFFF)
@@ -156,11 +157,8 @@ def _close_group(memory: RecordMemory, group: int, bucket_count: int) -> tuple[i
 @inlined
 def _sort_buckets(columns: RecordColumns, memory: RecordMemory, bucket_count: int) -> None:
     """Sort `found` by the place of the bucket, events of one ascending."""
-    bits = 1
-    while columns.record.size // RECORD_WORDS >> bits:
-        bits += 1
-    run = 0, 0, bucket_count
-    if sort_words(memory.found, memory.digit, run, 32, 32 + bits) == 1:
+    stop = 32 + bits_below(columns.record.size // RECORD_WORDS)
+    if sort_words(memory.found, memory.digit, (0, 0, bucket_count), 32, stop) == 1:
         for at in range(bucket_count):
             memory.found[0, at] = memory.found[1, at]
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from index.kernels import inlined, leaf
 from index.kernels.event_words import PARTS, EventMemory
-from index.kernels.keys import find_bucket, has_bit, insert_bucket, pair_of, set_bit
+from index.kernels.keys import find_bucket, has_bit, insert_bucket, pair_of
 
 SCHEMA_LANES_MAX = 3
 TRIPLE_PARTS_MAX = 1 << 21
@@ -42,8 +42,7 @@ class SchemaTrie(NamedTuple):
     deep_stop: NDArray[np.int32]  # [nodes] the children before here have children, the others none
     child_lane: NDArray[np.int32]
     child_node: NDArray[np.int32]
-    edge_filter: NDArray[np.uint64]  # pairs of node and lane that lead to a child
-    edge: NDArray[np.uint64]  # [slots, 2] such a pair, and the child as where its bucket stops
+    edge: NDArray[np.uint64]  # [slots, 2] node and lane, and the child as where its bucket stops
 
 
 @inlined
@@ -61,16 +60,27 @@ def key_of_one(part: int) -> np.uint64:
 
 
 @inlined
+def _before_second(first: int) -> np.uint64:
+    """What the number of a second part is added to."""
+    return np.uint64(first + 1) << _PAIR_SHIFT | np.uint64(1)
+
+
+@inlined
+def _before_third(first: int, second: int) -> np.uint64:
+    """What the number of a third part is added to."""
+    return _TRIPLE | (np.uint64(first) << _TRIPLE_SHIFT | np.uint64(second)) << _TRIPLE_SHIFT
+
+
+@inlined
 def key_of_two(first: int, second: int) -> np.uint64:
     """The key of two parts; that of the smaller dimension is first."""
-    return mix(np.uint64(first + 1) << _PAIR_SHIFT | np.uint64(second + 1))
+    return mix(_before_second(first) + np.uint64(second))
 
 
 @inlined
 def key_of_three(first: int, second: int, third: int) -> np.uint64:
     """The key of three parts in the order of their dimensions."""
-    ahead = np.uint64(first) << _TRIPLE_SHIFT | np.uint64(second)
-    return mix(_TRIPLE | ahead << _TRIPLE_SHIFT | np.uint64(third))
+    return mix(_before_third(first, second) + np.uint64(third))
 
 
 @inlined
@@ -83,21 +93,16 @@ def edge_of(node: int, lane: int) -> np.uint64:
 @inlined
 def _child_of(trie: SchemaTrie, node: int, lane: int) -> int:
     """The child of a node by a lane, 0 for none."""
-    key = edge_of(node, lane)
-    if not has_bit(trie.edge_filter, key):
-        return 0
-    return int(find_bucket(trie.edge, key)[1])
+    return int(find_bucket(trie.edge, edge_of(node, lane))[1])
 
 
 @leaf
 def insert_edges(
     trie: SchemaTrie, node: NDArray[np.int64], lane: NDArray[np.int64], child: NDArray[np.int64]
 ) -> None:
-    """Fill the filter and the table of edges, which are empty."""
+    """Fill the table of edges, which is empty."""
     for at in range(node.size):
-        key = edge_of(node[at], lane[at])
-        set_bit(trie.edge_filter, key)
-        insert_bucket(trie.edge, key, 0, child[at])
+        insert_bucket(trie.edge, edge_of(node[at], lane[at]), 0, child[at])
 
 
 @leaf
@@ -125,7 +130,8 @@ def list_event_keys(
         first = int(memory.part[one])
         if trie.ends[node]:
             count = _push(key_filter, keys, count, key_of_one(first))
-        count = _list_pairs(trie, key_filter, memory, unsure, (node, one, first), keys, count)
+        prefix = node, one, _before_second(first)
+        count = _list_last(trie, key_filter, memory, unsure, prefix, keys, count)
         if trie.deep_stop[node] > trie.child_start[node]:
             count = _list_below(trie, key_filter, memory, unsure, (node, one, first), keys, count)
             if count < 0:
@@ -134,29 +140,29 @@ def list_event_keys(
 
 
 @inlined
-def _list_pairs(
+def _list_last(
     trie: SchemaTrie,
     key_filter: NDArray[np.uint64],
     memory: EventMemory,
     unsure: bool,
-    part: tuple[int, int, int],
+    prefix: tuple[int, int, np.uint64],
     keys: NDArray[np.uint64],
     count: int,
 ) -> int:
-    """The keys of two parts, of which the first is given by node, place and number."""
-    node, one, first = part
+    """The keys whose parts but the last are given, by node, place and what the last is added to."""
+    node, place, before = prefix
     part_count = int(memory.counts[PARTS])
     start, stop = trie.child_start[node], trie.child_start[node + 1]
-    if stop - start < part_count - one - 1 and not unsure:
+    if stop - start < part_count - place - 1 and not unsure:
         for at in range(start, stop):
-            place = int(memory.place_of[trie.child_lane[at]]) - 1
-            if place >= 0:
-                pair = key_of_two(first, int(memory.part[place]))
-                count = _push(key_filter, keys, count, pair)
+            last = int(memory.place_of[trie.child_lane[at]]) - 1
+            if last >= 0:
+                key = mix(before + np.uint64(memory.part[last]))
+                count = _push(key_filter, keys, count, key)
     elif stop > start:
-        for place in range(one + 1, part_count):
-            pair = key_of_two(first, int(memory.part[place]))
-            count = _push(key_filter, keys, count, pair)
+        for last in range(place + 1, part_count):
+            key = mix(before + np.uint64(memory.part[last]))
+            count = _push(key_filter, keys, count, key)
     return count
 
 
@@ -173,7 +179,8 @@ def _list_below(
     """The keys of three parts, of which the first is given by node, place and number."""
     node, one, first = part
     start, stop = int(trie.child_start[node]), int(trie.deep_stop[node])
-    rest = int(memory.counts[PARTS]) - one - 1
+    part_count = int(memory.counts[PARTS])
+    rest = part_count - one - 1
     by_list = stop - start < rest and not unsure
     for step in range(stop - start if by_list else rest):
         place = one + 1 + step
@@ -188,10 +195,10 @@ def _list_below(
             child = int(trie.child_node[start + step])
         else:
             child = _child_of(trie, node, memory.lane[place])
-        pair = child, place, first, second
-        count = _list_triples(trie, key_filter, memory, unsure, pair, keys, count)
-        if count < 0:
+        if count + part_count > keys.size:
             return -1
+        prefix = child, place, _before_third(first, second)
+        count = _list_last(trie, key_filter, memory, unsure, prefix, keys, count)
     return count
 
 
@@ -202,35 +209,6 @@ def _push(
     """Append a key if it may be filed; without a branch, for which it is cannot be foreseen."""
     keys[count] = key
     return count + int(has_bit(key_filter, key))
-
-
-@inlined
-def _list_triples(
-    trie: SchemaTrie,
-    key_filter: NDArray[np.uint64],
-    memory: EventMemory,
-    unsure: bool,
-    pair: tuple[int, int, int, int],
-    keys: NDArray[np.uint64],
-    count: int,
-) -> int:
-    """The keys of three parts that begin with two, given by node, place and parts."""
-    node, place, first, second = pair
-    start, stop = trie.child_start[node], trie.child_start[node + 1]
-    left = int(memory.counts[PARTS]) - place - 1
-    if count + left > keys.size:
-        return -1
-    if stop - start < left and not unsure:
-        for at in range(start, stop):
-            third = int(memory.place_of[trie.child_lane[at]]) - 1
-            if third >= 0:
-                key = key_of_three(first, second, int(memory.part[third]))
-                count = _push(key_filter, keys, count, key)
-    elif stop > start:
-        for third in range(place + 1, place + 1 + left):
-            key = key_of_three(first, second, int(memory.part[third]))
-            count = _push(key_filter, keys, count, key)
-    return count
 
 
 @leaf

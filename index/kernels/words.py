@@ -1,6 +1,6 @@
-"""Eight bytes at a time: unaligned loads and 128-bit products, which numba does not offer.
+"""Eight bytes at a time: unaligned loads, 128-bit products, and bits.
 
-Each has a plain twin, used when compilation is switched off.
+What numba does not offer has a plain twin, used when compilation is switched off.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from index.kernels import INTERPRETED, leaf
+from index.kernels import INTERPRETED, inlined, leaf
 
 _WORD = ir.IntType(64)
 
@@ -88,3 +88,12 @@ else:
     def trailing_zeros(word: np.uint64) -> int:
         """Zero bits below the lowest set bit; the word is not zero."""
         return _trailing_zeros(word)  # type: ignore[call-arg]
+
+
+@inlined
+def bits_below(count: int) -> int:
+    """The bits that tell so many numbers from 0 on apart: the least b for which 2 ** b >= count."""
+    bits = 0
+    while 1 << bits < count:
+        bits += 1
+    return bits
