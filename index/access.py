@@ -47,6 +47,7 @@ from index.predicates import (
 from index.program import POLARITY_BITS, Programs
 from index.runs import begins_run
 from index.spaces import Covers, SpaceColumns, divide, text_bounds
+from index.texts import words_of_text
 from index.threshold import Polarity
 from index.vocabulary import Vocabulary
 
@@ -182,7 +183,8 @@ def leaf_costs(
     cost[is_range] = range_guesses(predicates, used, spaces, cell_count)[is_range]
     presence = np.ones(attribute_count)
     presence[: shares.of_attribute.size] = np.nan_to_num(shares.of_attribute, nan=1.0)
-    return LeafCosts(position, known_or(cost, used, shares), key_count, presence)
+    is_text = np.zeros(used.size, np.bool_)
+    return LeafCosts(position, known_or(cost, used, shares), key_count, presence, is_text)
 
 
 def leaf_shares(
@@ -299,16 +301,20 @@ def _open_text_ranges(
 
 
 def words_of_filing(
-    predicates: PredicateColumns, vocabulary: Vocabulary, elements: Elements, row: int
+    predicates: PredicateColumns,
+    vocabulary: Vocabulary,
+    elements: Elements,
+    row: int,
+    by_texts: bool = False,
 ) -> str:
-    """What a row is filed under, in words."""
+    """What a row is filed under, in words; `by_texts` where text predicates are parts of keys."""
     start, stop = np.searchsorted(elements.row, [row, row + 1]).tolist()
     if start == stop:
         return "under no key: it is tried on every event"
     words = []
     for at in range(start, stop):
         texts = [
-            words_of_leaf(predicates, vocabulary, leaf, bool(elements.coarse[at]))
+            words_of_leaf(predicates, vocabulary, leaf, bool(elements.coarse[at]), by_texts)
             for leaf in elements.leaf[at].tolist()
             if leaf >= 0
         ]
@@ -317,7 +323,11 @@ def words_of_filing(
 
 
 def words_of_leaf(
-    predicates: PredicateColumns, vocabulary: Vocabulary, leaf: int, coarse: bool
+    predicates: PredicateColumns,
+    vocabulary: Vocabulary,
+    leaf: int,
+    coarse: bool,
+    by_texts: bool = False,
 ) -> str:
     """The spaces that a leaf is filed under, in words."""
     number = leaf >> POLARITY_BITS
@@ -327,6 +337,10 @@ def words_of_leaf(
     if filing == BY_EXISTENCE:
         return f"{path} exists"
     is_set = record["kind"] == PredicateKind.IN
+    if by_texts and not coarse and filing > BY_EXISTENCE:
+        text = words_of_text(predicates, path, number)
+        if text is not None and leaf & ((1 << POLARITY_BITS) - 1) == Polarity.IS_TRUE:
+            return text
     if filing == BY_PRESENCE or coarse or (is_set and record["size"] > SINGLE_KEYS_MAX):
         return f"{path} present"
     if filing == BY_CELLS:

@@ -59,7 +59,7 @@ def choose_elements(
         np.empty(rows.size, np.bool_),
     )
     memory = new_combinations()
-    count = choose_combinations(*compiled, table, prices, rows, triples, memory, elements)
+    count = choose_combinations(compiled.programs, table, prices, rows, triples, memory, elements)
     return some_elements(elements, slice(count))
 
 
@@ -127,7 +127,7 @@ def _entries(
         np.empty(size),
     )
     memory = new_combinations()
-    count = list_combinations(*compiled, table, sample, triples, memory, entries)
+    count = list_combinations(compiled.programs, table, sample, triples, memory, entries)
     return Entries._make(part[:count] for part in entries)
 
 

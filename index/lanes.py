@@ -23,11 +23,14 @@ from index.kernels.lanes import (
     DIRECT_START,
     HASHED,
     HASHED_LANE,
+    HASHED_LANES,
     HEAD,
     LANES,
     LINE_WORDS,
     NARROW_CODES_MAX,
     POINT_PARTS,
+    TEXT_LANES,
+    TEXTS,
     WHOLE,
     LaneColumns,
     Lookup,
@@ -36,12 +39,14 @@ from index.kernels.lanes import (
 )
 from index.kernels.probe import Compiled
 from index.kernels.record_filing import mark_lanes
+from index.kernels.word_programs import WordPrograms, mark_tested
 from index.key_filing import power_of_two
 from index.points import names_points, operands_of
-from index.predicates import ALL, NO_MARK, NOCASE, PredicateColumns, PredicateKind
+from index.predicates import ALL, NO_MARK, PredicateColumns, PredicateKind
 from index.program import POLARITY_BITS
 from index.runs import begins_run
 from index.spaces import FACET_BITS, WHOLE_MAX, Division, Facet, divide_finely
+from index.texts import TEXT_LANES_MAX, TextPlan, plan_texts, starts_of, text_columns, text_guesses
 
 TESTED_LANES_MAX = 1 << 16
 DIRECT_MIN, DIRECT_RATIO = 32, 3
@@ -68,38 +73,75 @@ def build_lanes(
     predicates: PredicateColumns,
     used: NDArray[np.int64],
     leaf_count: NDArray[np.int64],
+    negated: NDArray[np.bool_],
     attribute_count: int,
 ) -> tuple[Lookup, Points]:
-    """The lanes of the predicates numbered `used`, each of which so many leaves name."""
+    """The lanes of the predicates numbered `used`, each of which so many leaves name.
+
+    Those are `negated` that some leaf asks to be anything but TRUE.
+    """
     division = divide_finely(predicates, used, attribute_count, NARROW_CODES_MAX)
     points = _points(predicates, used, leaf_count)
+    plan = plan_texts(predicates, used, negated, attribute_count)
     codes, leaves = _dimensions(predicates, used, leaf_count, division, points, attribute_count)
-    dimension, first = _ordered(codes, leaves, _asked(predicates, used, codes))
-    lane_of = np.zeros(attribute_count << FACET_BITS, np.int32)
-    lane_of[dimension] = np.arange(1, dimension.size + 1)
-    part_start = np.zeros(dimension.size + 2, np.int64)
-    part_start[1] = 1
-    np.cumsum(codes[dimension], out=part_start[2:])
-    part_start[2:] += 1
+    is_asked = _asked(predicates, used, codes, plan)
+    numbers, first, part_start = _numbered(codes, leaves, is_asked, plan)
+    lane_of, key_lane = numbers[: attribute_count << FACET_BITS], numbers[codes.size :]
     lanes = LaneColumns(
         lane_of,
-        np.array([*first.tolist(), dimension.size + 1]),
+        first,
         part_start,
         division.spaces,
         _coarser(division.number_kept, division.spaces.number_cut_start),
         _coarser(division.string_kept, division.spaces.string_cut_start),
         np.zeros((power_of_two(2 * points.number.size), 2), np.uint64),
-        *_lines(division, points, lane_of, part_start),
+        *_lines(division, points, lane_of, key_lane, part_start),
     )
     insert_points(lanes.point, lane_of[points.dimension], points.number, points.mark, points.code)
     fill_direct(lanes)
     position = np.zeros(int(used[-1]) + 1 if used.size else 0, np.int32)
     position[used] = np.arange(used.size)
-    return Lookup(lanes, position, division.covers), points
+    text = np.full(used.size, -1, np.int32)
+    text[plan.place] = np.arange(plan.place.size)
+    lane_start = np.minimum(first[TEXT_LANES] + starts_of(plan.lane_count), first[HASHED_LANES])
+    texts = text_columns(predicates, used, plan, lane_start, key_lane)
+    return Lookup(lanes, position, division.covers, text, texts), points
+
+
+def _numbered(
+    codes: NDArray[np.int64],
+    leaves: NDArray[np.int64],
+    is_asked: NDArray[np.bool_],
+    plan: TextPlan,
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    """The lane of each dimension and, behind, of each attribute's texts; `first` and `part_start`.
+
+    Lanes of texts are for tests, and have no parts; these are on a lane of the attribute's own.
+    """
+    text_count = np.bincount(plan.attribute, minlength=plan.lane_count.size)
+    codes = np.concatenate((codes, text_count))
+    leaves = np.concatenate((leaves, text_count))
+    is_asked = np.concatenate((is_asked, np.zeros(text_count.size, np.bool_)))
+    dimension, first = _ordered(codes, leaves, is_asked)
+    text_lanes = min(int(plan.lane_count.sum()), TEXT_LANES_MAX)
+    lane = np.arange(1, dimension.size + 1)
+    lane[first[0] - 1 :] += text_lanes
+    numbers = np.zeros(codes.size, np.int32)
+    numbers[dimension] = lane
+    lane_count = dimension.size + 1 + text_lanes
+    codes_of_lane = np.zeros(lane_count, np.int64)
+    codes_of_lane[lane] = codes[dimension]
+    part_start = np.zeros(lane_count + 1, np.int64)
+    part_start[1:] = 1 + np.cumsum(codes_of_lane)
+    return numbers, np.array([*(first + text_lanes).tolist(), lane_count, first[0]]), part_start
 
 
 def _lines(
-    division: Division, points: Points, lane_of: NDArray[np.int32], part_start: NDArray[np.int64]
+    division: Division,
+    points: Points,
+    lane_of: NDArray[np.int32],
+    key_lane: NDArray[np.int32],
+    part_start: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """The lines of all attributes, and room for the codes of integers.
 
@@ -121,7 +163,7 @@ def _lines(
     is_dense &= np.abs(low) < WHOLE_MAX
     size = np.where(is_dense, span, 0).astype(np.int64)
     line = np.zeros((attribute_count, LINE_WORDS), np.int64)
-    line[:, HEAD] = size << 8
+    line[:, HEAD] = size << 8 | (key_lane > 0).astype(np.int64) << TEXTS
     line[:, DIRECT_FIRST] = np.where(size > 0, np.floor(low), 0.0)
     line[:, DIRECT_START] = np.cumsum(size) - size
     by_facet = lane_of.reshape(attribute_count, 1 << FACET_BITS).astype(np.int64)
@@ -137,11 +179,15 @@ def _lines(
 
 
 def only_used(
-    lanes: LaneColumns, record: NDArray[np.uint64], schemas: NDArray[np.int32]
+    lanes: LaneColumns,
+    record: NDArray[np.uint64],
+    programs: WordPrograms,
+    schemas: NDArray[np.int32],
 ) -> LaneColumns:
     """The same lanes, of which events show no more than some test or some key asks for."""
     used = np.zeros(int(lanes.first[ALL_LANES]), np.bool_)
     mark_lanes(record, used)
+    mark_tested(programs, used)
     used[schemas] = True
     asked = (used[lanes.lane_of] & (lanes.lane_of > 0)).reshape(-1, 1 << FACET_BITS)
     line = lanes.line.reshape(-1, LINE_WORDS).copy()
@@ -227,7 +273,10 @@ def _dimensions(
 
 
 def _asked(
-    predicates: PredicateColumns, used: NDArray[np.int64], codes: NDArray[np.int64]
+    predicates: PredicateColumns,
+    used: NDArray[np.int64],
+    codes: NDArray[np.int64],
+    plan: TextPlan,
 ) -> NDArray[np.bool_]:
     """The dimensions that leaves are tested on; keys alone are made of the others.
 
@@ -238,12 +287,12 @@ def _asked(
     is_asked &= (facet != Facet.PRESENT) & (facet != Facet.EXISTS)
     record = predicates.record[used]
     kind, base = record["kind"], record["attribute"].astype(np.int64) << FACET_BITS
-    has_codes = (kind >= PredicateKind.IS_NULL) & (kind <= PredicateKind.PREFIX)
-    is_text = kind > PredicateKind.RANGE
-    vague = (record["flags"] & ALL != 0) | (is_text & (record["flags"] & NOCASE != 0))
+    is_told = (kind >= PredicateKind.IS_NULL) & (kind <= PredicateKind.TEXT_RANGE)
+    is_told[plan.place] = True
+    is_told &= record["flags"] & ALL == 0
     of_existence = kind <= PredicateKind.MISSING
     is_asked[base[of_existence] | Facet.EXISTS] = True
-    is_asked[base[~of_existence & (~has_codes | vague)] | Facet.PRESENT] = True
+    is_asked[base[~of_existence & ~is_told] | Facet.PRESENT] = True
     return is_asked
 
 
@@ -254,7 +303,7 @@ def _ordered(
     dimension = np.flatnonzero(codes)
     by_leaves = dimension[np.argsort(-leaves[dimension], kind="stable")]
     is_tested = is_asked[by_leaves]
-    is_tested &= np.cumsum(is_tested) < TESTED_LANES_MAX
+    is_tested &= np.cumsum(is_tested) < TESTED_LANES_MAX - TEXT_LANES_MAX
     is_hashed = by_leaves & ((1 << FACET_BITS) - 1) >= HASHED
     is_wide = codes[by_leaves] > NARROW_CODES_MAX
     kind = np.where(is_tested, np.where(is_wide, 2, np.where(is_hashed, 1, 0)), 3)
@@ -302,6 +351,8 @@ def expected_shares(
     is_range = np.diff(covers.run_start) > 0
     ranges = range_guesses(compiled.predicates, used, lookup.lanes.spaces, cells)
     within[is_range] = ranges[is_range]
+    is_text = lookup.text >= 0
+    within[is_text] = text_guesses(compiled.predicates, used[is_text])
     guess = np.where(np.isnan(within), 1.0, within) * presence[attribute]
     guess[record["kind"] == PredicateKind.MISSING] = 1.0
     return Expected(known_or(guess, used, shares), presence)
@@ -310,4 +361,5 @@ def expected_shares(
 def leaf_costs(lookup: Lookup, expected: Expected, part_count: NDArray[np.int32]) -> LeafCosts:
     """The same as what access covers of any tree are chosen by."""
     counts = part_count.astype(np.int64)
-    return LeafCosts(lookup.position, expected.predicate, counts, expected.presence)
+    is_text = lookup.text >= 0
+    return LeafCosts(lookup.position, expected.predicate, counts, expected.presence, is_text)

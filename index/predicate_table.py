@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from index.filter_json import loads_json, parse_json
 from index.growing import GrowingArray
 from index.kernels.predicate_interning import (
     PredicateWords,
@@ -18,17 +16,15 @@ from index.kernels.predicate_interning import (
     find_predicates,
     first_equals,
 )
-from index.limits import LIMITS
 from index.lowering import Key, Lowered, lower
 from index.model import Element, Predicate
+from index.opaque import opaque_predicate
 from index.predicates import NOCASE, RECORD, SIZE_MAX, PredicateColumns, PredicateKind
 from index.vocabulary import Vocabulary
 
 Placed = tuple[Lowered, int]
 """A lowered predicate and the number of its attribute."""
 
-_ACCEPTED = replace(LIMITS, filter_bytes=2**31, filter_list_values=2**31)
-"""For predicates that were accepted before: limits may have been lowered since."""
 _WORDS = RECORD.itemsize // 8
 _SLOTS_MIN = 256
 
@@ -97,13 +93,7 @@ class PredicateTable:
 
     def opaque(self, number: int) -> Predicate:
         """The predicate of a record that is OPAQUE_TEXT or OPAQUE_EQUAL."""
-        columns = self.columns()
-        needle = columns.record["start"][number]
-        start, stop = columns.needle_start[needle : needle + 2]
-        spelling = columns.needle[start:stop].tobytes()
-        predicate = parse_json(loads_json(spelling, _ACCEPTED), _ACCEPTED)
-        assert isinstance(predicate, Predicate)
-        return predicate
+        return opaque_predicate(self.columns(), number)
 
     def number(self, predicate: Predicate | Element) -> int:
         """The number of a positive predicate, as leaves of threshold trees hold; given on first

@@ -53,6 +53,10 @@ CUTS_UNTHINNED = 31
 """An attribute with this many cuts or fewer keeps them all."""
 
 
+_IN_ORDER = PredicateKind.TEXT_RANGE, PredicateKind.PREFIX, PredicateKind.LIKE
+"""Predicates that hold of strings in a row."""
+
+
 class Facet(IntEnum):
     """A division of an attribute's values."""
 
@@ -123,14 +127,16 @@ def divide_finely(
 ) -> Division:
     """The same with all cuts, so that a cell tells exactly which ranges its values lie in.
 
-    Where all ends are integers, the cells between one and the next are left out if then, and only
-    then, no more than `cells_wanted` are left.
+    Prefixes and patterns are no ranges here. Where all ends of numbers are integers, the cells
+    between one and the next are left out if then, and only then, no more than `cells_wanted` are
+    left.
     """
     numbers = _number_ranges(predicates, used, attribute_count)
     whole = _whole_attributes(numbers, cells_wanted)
     if whole.any():
         numbers = _number_ranges(predicates, used, attribute_count, whole)
-    strings = _string_ranges(predicates, used, attribute_count)
+    ranges_only = (PredicateKind.TEXT_RANGE,)
+    strings = _string_ranges(predicates, used, attribute_count, ranges_only)
     every = np.arange(numbers.double.size), np.arange(len(strings.text))
     spaces, covers = _divided(numbers, strings, every, used.size)
     number_kept, string_kept = (np.zeros(one.size, np.bool_) for one in every)
@@ -231,14 +237,15 @@ def _number_ranges(
 
 
 def _string_ranges(
-    predicates: PredicateColumns, used: NDArray[np.int64], attribute_count: int
+    predicates: PredicateColumns,
+    used: NDArray[np.int64],
+    attribute_count: int,
+    kinds: tuple[PredicateKind, ...] = _IN_ORDER,
 ) -> _StringEnds:
-    """Ranges and prefixes of strings, and the distinct cuts."""
+    """Ranges of strings, those that prefixes are among them, and the distinct cuts."""
     found: list[tuple[int, int, bytes, bytes]] = []
     record = predicates.record[used]
-    textual = np.isin(
-        record["kind"], (PredicateKind.TEXT_RANGE, PredicateKind.PREFIX, PredicateKind.LIKE)
-    )
+    textual = np.isin(record["kind"], kinds)
     for owner in np.flatnonzero(textual & (record["flags"] & (ALL | NOCASE) == 0)).tolist():
         attribute = int(record["attribute"][owner])
         for low, high in text_bounds(predicates, int(used[owner])):

@@ -38,6 +38,7 @@ from index.columns import EventBatch
 from index.kernels.cover import SINGLE_KEYS_MAX, Elements, count_leaves
 from index.kernels.key_listing import list_filings, list_predicate_parts, mark_parts
 from index.kernels.lanes import ALL_LANES, Lookup
+from index.kernels.leaf_tests import mark_negated
 from index.kernels.probe import Compiled, Hits
 from index.kernels.record_filing import (
     MORE,
@@ -45,6 +46,7 @@ from index.kernels.record_filing import (
     RECORD_WORDS,
     ROW_SHIFT,
     TESTS,
+    LeafTests,
     fill_records,
     new_leaf_tests,
     new_tests,
@@ -69,10 +71,14 @@ from index.kernels.record_memory import (
 from index.kernels.records import match_groups
 from index.kernels.schema_choice import LeafTable
 from index.kernels.schemas import TRIPLE_PARTS_MAX
+from index.kernels.text_runs import MOST
+from index.kernels.word_programs import TEST_WORDS, WordPrograms, Writing, write_programs
 from index.key_filing import check_buckets, file_rows
 from index.key_schemas import build_trie, choose_elements
 from index.lanes import Expected, build_lanes, expected_shares, leaf_costs, only_used
+from index.program import GATE_DEPTH_MAX, GATE_WORDS
 from index.spaces import FACET_BITS
+from index.text_search import TextSearch
 from index.updatable import Updatable
 from index.vocabulary import Vocabulary
 
@@ -101,6 +107,7 @@ class RecordTable(ColumnSegment[RecordColumns]):
         super().__init__(columns)
         self._counts = np.zeros(COUNTS, np.int64)
         self._spare: list[RecordMemory] = []
+        self._search = TextSearch(columns.texts)
         self._most_room = 0, 1
         """The most room for hits that a call has had to ask for, and its events."""
 
@@ -115,13 +122,16 @@ class RecordTable(ColumnSegment[RecordColumns]):
     def match(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Hits:
         """The hits of all events, rows ascending, with more room where it runs out."""
         columns = self._columns
-        memory = self._memory_for(batch, attribute_count)
+        found = self._search.found_in(compiled.predicates, batch)
+        texts_of_event = int(found.counts[MOST])
+        memory = self._memory_for(batch, texts_of_event, attribute_count)
         event_count = batch.entry_start.size - 1
         room = np.empty(self._room_for(event_count), np.int64)
         hits = Hits(np.zeros(event_count + 1, np.int64), room)
         event = 0
         while event < event_count:
-            event, reason, wanted = match_groups(columns, compiled, batch, memory, hits, event)
+            step = match_groups(columns, compiled, batch, found, memory, hits, event)
+            event, reason, wanted = step
             if reason == FOR_KEYS:
                 memory = with_keys(memory, wanted)
             elif reason == FOR_CANDIDATES:
@@ -146,7 +156,9 @@ class RecordTable(ColumnSegment[RecordColumns]):
         seen = min(most, most * event_count // events)
         return max(event_count * HITS_PER_EVENT, seen) + 1
 
-    def _memory_for(self, batch: EventBatch, attribute_count: int) -> RecordMemory:
+    def _memory_for(
+        self, batch: EventBatch, texts_of_event: int, attribute_count: int
+    ) -> RecordMemory:
         """Memory that no other thread has: of an earlier call, or new.
 
         A call that fails does not give its memory back, for words of events may be left in it.
@@ -154,9 +166,9 @@ class RecordTable(ColumnSegment[RecordColumns]):
         spare = None
         with suppress(IndexError):
             spare = self._spare.pop()
-        if spare is not None and suits(spare, batch, attribute_count):
+        if spare is not None and suits(spare, batch, texts_of_event, attribute_count):
             return spare
-        return new_record_memory(self._columns, batch, attribute_count)
+        return new_record_memory(self._columns, batch, texts_of_event, attribute_count)
 
     def stats(self) -> dict[str, int]:
         """Sizes of the parts, and what `match` has counted so far."""
@@ -198,7 +210,8 @@ class RecordTable(ColumnSegment[RecordColumns]):
 
     def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
         """The elements of the row's cover."""
-        return words_of_filing(compiled.predicates, vocabulary, self._columns.elements, row)
+        elements = self._columns.elements
+        return words_of_filing(compiled.predicates, vocabulary, elements, row, by_texts=True)
 
 
 class Herald(Updatable):
@@ -217,14 +230,16 @@ def _choose(
     programs, predicates = compiled
     leaf_count, _ = count_leaves(programs, rows)
     used = np.flatnonzero(leaf_count)
-    lookup, points = build_lanes(predicates, used, leaf_count[used], attribute_count)
+    negated = np.zeros(leaf_count.size, np.bool_)
+    mark_negated(programs, rows, negated)
+    lookup, points = build_lanes(predicates, used, leaf_count[used], negated[used], attribute_count)
     lane, part_count = np.zeros(used.size, np.int32), np.zeros(used.size, np.int32)
     parts = np.empty(SINGLE_KEYS_MAX, np.int64)
     list_predicate_parts(compiled, lookup, used, parts, lane, part_count)
     expected = expected_shares(
         compiled, used, leaf_count[used], lookup, points, shares, attribute_count
     )
-    table = _leaf_table(lookup, expected, lane, part_count)
+    table = _leaf_table(lookup, expected, lane, part_count, attribute_count)
     triples = bool(lookup.lanes.part_start[-1] < TRIPLE_PARTS_MAX)
     chosen = choose_elements(compiled, table, rows[_are_conjunctions(compiled, rows)], triples)
     others = np.setdiff1d(rows, chosen.row, assume_unique=True)
@@ -243,14 +258,22 @@ def _are_conjunctions(compiled: Compiled, rows: NDArray[np.int32]) -> NDArray[np
 
 
 def _leaf_table(
-    lookup: Lookup, expected: Expected, lane: NDArray[np.int32], part_count: NDArray[np.int32]
+    lookup: Lookup,
+    expected: Expected,
+    lane: NDArray[np.int32],
+    part_count: NDArray[np.int32],
+    attribute_count: int,
 ) -> LeafTable:
     lane_of = lookup.lanes.lane_of
     dimension = np.zeros(int(lookup.lanes.first[ALL_LANES]), np.int64)
     known = np.flatnonzero(lane_of)
     dimension[lane_of[known]] = known
+    key_lane = lookup.texts.key_lane
+    textual = np.flatnonzero(key_lane)
+    dimension[key_lane[textual]] = attribute_count + textual << FACET_BITS  # behind all others
     presence = np.ones(dimension.size)
     presence[lane_of[known]] = expected.presence[known >> FACET_BITS]
+    presence[key_lane[textual]] = expected.presence[textual]
     return LeafTable(lookup.position, expected.predicate, lane, part_count, dimension, presence)
 
 
@@ -286,5 +309,38 @@ def _file(compiled: Compiled, filing: Filing) -> RecordColumns:
         record = np.empty(lines * RECORD_WORDS, np.uint64)
         fill_records(*sources, record)
     trie = build_trie(schemas.reshape(-1, 3), int(lanes.first[ALL_LANES]))
-    lanes = only_used(lanes, record, schemas)
-    return RecordColumns(lanes, trie, part_used, key_filter, slots, record, residue, elements)
+    open_rows = _open_rows(record, residue)
+    programs = _programs_of(open_rows, compiled, lookup, table, memory_of_tests[0])
+    lanes = only_used(lanes, record, programs, schemas)
+    filed = lanes, trie, part_used, key_filter, slots, record, residue, elements
+    return RecordColumns(*filed, lookup.texts, programs)
+
+
+def _open_rows(record: NDArray[np.uint64], residue: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The rows that programs decide, ascending."""
+    last = record[TESTS + 1 :: RECORD_WORDS]
+    opened = (last[last & OPEN != 0] >> ROW_SHIFT).astype(np.int32)
+    return np.union1d(opened, residue).astype(np.int32)
+
+
+def _programs_of(
+    rows: NDArray[np.int32],
+    compiled: Compiled,
+    lookup: Lookup,
+    table: LeafTable,
+    leaf_tests: LeafTests,
+) -> WordPrograms:
+    """The programs of those rows over the words of events."""
+    if not rows.size:
+        nothing = np.empty(0, np.int32), np.empty(0, np.int64)
+        return WordPrograms(np.zeros(1, np.int64), *nothing)
+    start = compiled.programs.start
+    room = TEST_WORDS * int((start[rows + 1] - start[rows]).sum()) + GATE_WORDS * rows.size
+    written = WordPrograms(
+        rows[:1].astype(np.int64),
+        np.empty(int(rows[-1] - rows[0]) + 2, np.int32),
+        np.empty(room, np.int64),
+    )
+    memory = leaf_tests, Writing(*np.zeros((3, GATE_DEPTH_MAX), np.int64))
+    count = write_programs(compiled, lookup, table, rows, memory, written)
+    return written._replace(code=written.code[:count].copy())

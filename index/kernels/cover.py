@@ -62,6 +62,7 @@ class LeafCosts(NamedTuple):
     cost: NDArray[np.float64]  # [u] share of events in which the predicate is TRUE
     key_count: NDArray[np.int64]  # [u] spaces it covers
     presence: NDArray[np.float64]  # [a] share of events that have the attribute
+    is_text: NDArray[np.bool_]  # [u] it has one space of its own: the strings that it holds of
 
 
 class Elements(NamedTuple):
@@ -256,8 +257,10 @@ def _cost_of_leaf(
     if filing == UNFILED:
         return np.inf, 0
     number = leaf >> POLARITY_BITS
-    if filing >= BY_POINTS and not coarse and not is_coarse(predicates, costs, leaf):
-        position = costs.position[number]
+    position = costs.position[number]
+    is_text = costs.is_text[position] and leaf & _POLARITY_MASK == _IS_TRUE
+    has_spaces = is_text or filing >= BY_POINTS
+    if has_spaces and not coarse and not is_coarse(predicates, costs, leaf):
         return costs.cost[position], costs.key_count[position]
     return costs.presence[predicates.record[number]["attribute"]], 1
 

@@ -30,6 +30,7 @@ from index.kernels.lanes import (
     NOTHING,
     OTHER,
     POINT_PARTS,
+    TEXT_LANES,
     UNTESTED,
     WIDE,
     LaneColumns,
@@ -61,26 +62,32 @@ class EventMemory(NamedTuple):
     """Working memory for a group of events."""
 
     word: NDArray[np.uint64]  # [group * lanes with tests]
-    touched: NDArray[np.int64]  # places in `word` that attributes of events have changed
+    touched: NDArray[np.int64]  # places in `word` that are changed, apart from lanes of texts
     touched_lane: NDArray[np.int32]
     unsure: NDArray[np.bool_]  # [group] values that the words cannot show
-    lane: NDArray[np.int32]  # parts of the event at hand, dimensions ascending
+    lane: NDArray[np.int32]  # parts of the event at hand: dimensions ascending, texts last
     part: NDArray[np.int64]
-    place_of: NDArray[np.int32]  # [lanes] place of the lane's part plus one; 0 for none
-    counts: NDArray[np.int64]  # [2] places touched; parts of the event at hand
+    place_of: NDArray[np.int32]  # [lanes] place of the lane's last part plus one; 0 for none
+    next_of: NDArray[np.int32]  # [parts] place of the lane's part before, plus one; 0 for none
+    counts: NDArray[np.int64]  # [3] places touched; parts of the event at hand; events with texts
 
 
-TOUCHED, PARTS = 0, 1
+TOUCHED, PARTS, WITH_TEXTS = 0, 1, 2
 
 
-def new_event_memory(lanes: LaneColumns, batch: EventBatch, group: int) -> EventMemory:
-    """Memory for groups of that many events as large as those of the batch."""
+def new_event_memory(
+    lanes: LaneColumns, batch: EventBatch, texts_of_event: int, group: int
+) -> EventMemory:
+    """Memory for groups of that many events as large as those of the batch, of each of which no
+    more than so many text predicates hold.
+    """
     tested = int(lanes.first[UNTESTED])
     default = np.zeros(tested, np.uint64)
     default[: int(lanes.first[HASHED_LANES])] = _NOTHING
     default[ALWAYS_LANE] = _ALL_BITS
     # The next batches have events that are somewhat larger.
-    touched, parts = (1 << size.bit_length() for size in _most_of_an_event(batch))
+    most = _most_of_an_event(batch, texts_of_event)
+    touched, parts = (1 << size.bit_length() for size in most)
     return EventMemory(
         np.tile(default, group),
         np.empty(touched * group, np.int64),
@@ -89,32 +96,40 @@ def new_event_memory(lanes: LaneColumns, batch: EventBatch, group: int) -> Event
         np.empty(parts, np.int32),
         np.empty(parts, np.int64),
         np.zeros(int(lanes.first[ALL_LANES]), np.int32),
-        np.zeros(2, np.int64),
+        np.empty(parts, np.int32),
+        np.zeros(3, np.int64),
     )
 
 
-def suits_events(memory: EventMemory, batch: EventBatch) -> bool:
+def suits_events(memory: EventMemory, batch: EventBatch, texts_of_event: int) -> bool:
     """Has memory of the same lanes room for the events of a batch?"""
-    touched, parts = _most_of_an_event(batch)
+    touched, parts = _most_of_an_event(batch, texts_of_event)
     return touched * memory.unsure.size <= memory.touched.size and parts <= memory.part.size
 
 
-def _most_of_an_event(batch: EventBatch) -> tuple[int, int]:
+def _most_of_an_event(batch: EventBatch, texts: int) -> tuple[int, int]:
     """At most so many words are changed by an event, and so many parts are its own."""
     entries = np.diff(batch.entry_start)
     values = np.diff(batch.value_start[batch.entry_start])
     # Existence and presence of an attribute; a point and at most two cells of a number, or two
     # points and a cell of a string.
-    return int((8 * entries).max(initial=0)), int((2 * entries + 3 * values).max(initial=0))
+    parts = int((2 * entries + 3 * values).max(initial=0))
+    return int((8 * entries).max(initial=0)), parts + texts
 
 
 @leaf
-def forget_words(memory: EventMemory, first_hashed: int) -> None:
+def forget_words(memory: EventMemory, lanes: LaneColumns) -> None:
     """Let all events of the group be without attributes."""
+    first_hashed = lanes.first[HASHED_LANES]
     for at in range(memory.counts[TOUCHED]):
         is_narrow = memory.touched_lane[at] < first_hashed
         memory.word[memory.touched[at]] = _NOTHING if is_narrow else _ZERO
     memory.counts[TOUCHED] = 0
+    for at in range(memory.counts[WITH_TEXTS]):
+        words = at * lanes.first[UNTESTED]
+        for lane in range(lanes.first[TEXT_LANES], first_hashed):
+            memory.word[words + lane] = _NOTHING
+    memory.counts[WITH_TEXTS] = 0
 
 
 @leaf
@@ -310,20 +325,20 @@ def _show_number(
             hashed = int(lanes.line[line + HASHED_LANE])
             if hashed:
                 _set_word(lanes, memory, at, hashed, hash_bit(code))
-        _enter_part(part_used, memory, lane, lanes.line[line + POINT_PARTS] + code)
+        enter_part(part_used, memory, lane, lanes.line[line + POINT_PARTS] + code)
     if _asks(lanes, base, _FOLDED):
         _show_point(lanes, part_used, memory, at, base | _FOLDED, OTHER, is_plain)
     if _asks(lanes, base, _NUMBER_CELL):
         lane = int(lanes.line[line + LANES] >> 32)
         if is_plain:
             _show_code(lanes, memory, at, lane, cell)
-        _enter_part(part_used, memory, lane, lanes.line[line + CELL_PARTS] + coarse)
+        enter_part(part_used, memory, lane, lanes.line[line + CELL_PARTS] + coarse)
         if _is_between(lanes, batch, value, attribute):
             # A range with a number between two integers has one of these, too.
             after = np.floor(batch.value_number[value]) + 1.0
             coarse_after = _cell_of(lanes, attribute, after, 0)[1]
             if coarse_after != coarse:
-                _enter_part(part_used, memory, lane, lanes.line[line + CELL_PARTS] + coarse_after)
+                enter_part(part_used, memory, lane, lanes.line[line + CELL_PARTS] + coarse_after)
 
 
 @inlined
@@ -387,7 +402,7 @@ def _show(
     lane = int(lanes.lane_of[dimension])
     if is_plain:
         _show_code(lanes, memory, at, lane, code)
-    _enter_part(part_used, memory, lane, lanes.part_start[lane] + coarse)
+    enter_part(part_used, memory, lane, lanes.part_start[lane] + coarse)
 
 
 @inlined
@@ -400,11 +415,12 @@ def _show_code(lanes: LaneColumns, memory: EventMemory, at: int, lane: int, code
 
 
 @inlined
-def _enter_part(part_used: NDArray[np.uint64], memory: EventMemory, lane: int, part: int) -> None:
+def enter_part(part_used: NDArray[np.uint64], memory: EventMemory, lane: int, part: int) -> None:
     """Enter a part of the event at hand if keys are made of it."""
     if part_used[part >> 6] >> (np.uint64(part) & _IN_WORD) & _ONE:
         count = memory.counts[PARTS]
         memory.lane[count] = lane
         memory.part[count] = part
+        memory.next_of[count] = memory.place_of[lane]
         memory.place_of[lane] = count + 1
         memory.counts[PARTS] += 1

@@ -24,11 +24,12 @@ from index.kernels.schemas import key_of_one, key_of_three, key_of_two
 from index.predicates import PredicateColumns, PredicateKind
 from index.program import POLARITY_BITS
 from index.spaces import FACET_BITS, Covers, Facet
+from index.threshold import Polarity
 
 _IS_NULL, _EQUAL = int(PredicateKind.IS_NULL), int(PredicateKind.EQUAL)
 _NUMBER_CELL = int(Facet.NUMBER_CELL)
 _IN, _RANGE = int(PredicateKind.IN), int(PredicateKind.RANGE)
-_LIKE = int(PredicateKind.LIKE)
+_POLARITY_MASK, _IS_TRUE = (1 << POLARITY_BITS) - 1, int(Polarity.IS_TRUE)
 _EXISTS, _PRESENT = int(Facet.EXISTS), int(Facet.PRESENT)
 
 
@@ -38,7 +39,7 @@ def element_parts(
 ) -> tuple[int, int]:
     """Fill `parts` with the parts that a leaf of an element is filed under: lane and number."""
     filing = filing_of_leaf(compiled.predicates, leaf)
-    if filing >= BY_POINTS and not coarse:
+    if not coarse and has_parts(compiled.predicates, lookup, leaf):
         lane, count = leaf_lane_parts(compiled.predicates, lookup, leaf, parts)
         if lane:
             return lane, count
@@ -46,6 +47,15 @@ def element_parts(
     lane = int(lookup.lanes.lane_of[base | (_EXISTS if filing == BY_EXISTENCE else _PRESENT)])
     parts[0] = lookup.lanes.part_start[lane]
     return lane, 1
+
+
+@inlined
+def has_parts(predicates: PredicateColumns, lookup: Lookup, leaf: int) -> bool:
+    """Is a leaf filed under parts of its own, and not by presence, or not at all?"""
+    is_text = lookup.text[lookup.position[leaf >> POLARITY_BITS]] >= 0
+    if leaf & _POLARITY_MASK == _IS_TRUE and is_text:
+        return True
+    return bool(filing_of_leaf(predicates, leaf) >= BY_POINTS)
 
 
 @leaf
@@ -64,7 +74,7 @@ def list_predicate_parts(
     for place in range(used.size):
         code = used[place] << POLARITY_BITS
         lane[place], part_count[place] = 0, 1
-        if filing_of_leaf(compiled.predicates, code) >= BY_POINTS:
+        if has_parts(compiled.predicates, lookup, code):
             found, count = leaf_lane_parts(compiled.predicates, lookup, code, parts)
             if found:
                 lane[place], part_count[place] = found, count
@@ -179,7 +189,7 @@ def mark_parts(
 def leaf_lane_parts(
     predicates: PredicateColumns, lookup: Lookup, leaf: int, parts: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Fill `parts` with the parts of a leaf that IS_TRUE of points or cells alone can have.
+    """Fill `parts` with the parts of a leaf that IS_TRUE of points, cells or texts alone can have.
 
     Returns their lane and number; (0, 0) if they lie in several lanes, or are more than fit.
     """
@@ -188,6 +198,12 @@ def leaf_lane_parts(
     record = predicates.record[number]
     kind = record["kind"]
     base = int(record["attribute"]) << FACET_BITS
+    position = lookup.position[number]
+    text = lookup.text[position]
+    if text >= 0:
+        lane = int(lookup.texts.key_lane[base >> FACET_BITS])
+        parts[0] = lanes.part_start[lane] + text - lookup.texts.first[base >> FACET_BITS]
+        return lane, 1
     if kind == _EQUAL or kind == _IN or kind == _IS_NULL:
         size = point_count(predicates, number)
         if size > parts.size:
@@ -202,7 +218,6 @@ def leaf_lane_parts(
             lane = int(lanes.lane_of[base | facet])
             parts[at] = lanes.part_start[lane] + point_code(lanes.point, lane, key, mark)
         return lane, size
-    position = lookup.position[number]
     start, stop = covers.run_start[position], covers.run_start[position + 1]
     count, lane = 0, 0
     if covers.last[start] < covers.first[start] and is_whole(lanes, base >> FACET_BITS):
@@ -212,21 +227,11 @@ def leaf_lane_parts(
         first, last = coarse_run(lanes, lookup.covers, run, base)
         for cell in range(first, last + 1):
             part = lanes.part_start[lane] + cell
-            if run > start and _is_among(parts, count, part):
-                continue  # several prefixes may meet in a cell
             if count == parts.size:
                 return 0, 0
             parts[count] = part
             count += 1
     return lane, count
-
-
-@inlined
-def _is_among(parts: NDArray[np.int64], count: int, part: int) -> bool:
-    for at in range(count):
-        if parts[at] == part:
-            return True
-    return False
 
 
 @inlined
@@ -248,7 +253,7 @@ def coarse_run(lanes: LaneColumns, covers: Covers, run: int, base: int) -> tuple
 def parts_are_exact(predicates: PredicateColumns, lookup: Lookup, number: int) -> bool:
     """Does a predicate hold wherever one of its parts is met? Not where these are coarser cells."""
     kind = predicates.record[number]["kind"]
-    if kind <= _IN:
+    if kind <= _IN or lookup.text[lookup.position[number]] >= 0:
         return True
     attribute = int(predicates.record[number]["attribute"])
     spaces = lookup.lanes.spaces
@@ -256,4 +261,4 @@ def parts_are_exact(predicates: PredicateColumns, lookup: Lookup, number: int) -
         start, stop = spaces.number_cut_start[attribute], spaces.number_cut_start[attribute + 1]
         return bool(lookup.lanes.number_coarse[stop + attribute] == stop - start)
     start, stop = spaces.string_cut_start[attribute], spaces.string_cut_start[attribute + 1]
-    return bool(kind != _LIKE and lookup.lanes.string_coarse[stop + attribute] == stop - start)
+    return bool(lookup.lanes.string_coarse[stop + attribute] == stop - start)

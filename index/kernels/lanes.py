@@ -4,13 +4,15 @@
     narrow  1 << code; 1 << NOTHING without a value       mask of codes                 word & mask
     wide    1 + code; 0 without a value                   first | span << 32 | flags    in the run
     hashed  1 << some bits of the code; 0 without         mask of such bits             word & mask
+    texts   bits of what holds; 1 << NOTHING without      mask of such bits             word & mask
 
 A dimension is one division of an attribute's values into disjoint spaces (see `index.spaces`), and
 a code numbers the space that a value lies in. Spaces are as fine as the predicates are, so that a
 test on a narrow lane tells exactly whether a leaf holds, in each of its four polarities: the bit
 NOTHING stands for values of other types and for absence. A dimension of more codes than a word has
 bits is wide; there a test tells exactly for runs of codes, and sets of points have a lane of hashes
-beside, whose tests can only rule out.
+beside, whose tests can only rule out. What holds of a string is shown on narrow lanes of its own,
+see `index.texts`; one more lane of the attribute has the parts.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 from index.kernels import inlined, leaf
 from index.kernels.cells import number_cell
 from index.kernels.hashing import fold_product
+from index.kernels.text_runs import TextColumns
 from index.spaces import FACET_BITS, Covers, Facet, SpaceColumns
 
 ALWAYS_LANE = 0
@@ -32,8 +35,8 @@ NOTHING = 63
 NARROW_CODES_MAX = NOTHING
 OTHER = 0
 """The code of a value that no point of its dimension equals; the points have codes from 1 on."""
-HASHED_LANES, WIDE, UNTESTED, ALL_LANES = range(4)
-"""Places in `LaneColumns.first`."""
+HASHED_LANES, WIDE, UNTESTED, ALL_LANES, TEXT_LANES = range(5)
+"""Places in `LaneColumns.first`; lanes of texts are the last ones before those of hashes."""
 NO_TEST, NECESSARY, EXACT = 0, 1, 2
 """What a test of a leaf tells: nothing, when it cannot hold, whether it holds."""
 
@@ -54,13 +57,15 @@ _LANE_SHIFT, _SPREAD = np.uint64(16), np.uint64(0xD6E8FEB86659FD93)
 _POINT = int(Facet.POINT)
 HASHED = len(Facet)
 """Facet of the hashes of a wide dimension of points; HASHED + 1 that of folded ones."""
+TEXTS = HASHED
+"""Bit in HEAD of an attribute that text predicates ask about."""
 
 
 class LaneColumns(NamedTuple):
-    """The lanes of `a` attributes, from 1 on: narrow, hashed, wide ones, those without tests."""
+    """The lanes of `a` attributes, from 1 on: narrow, texts, hashed, wide, those without tests."""
 
     lane_of: NDArray[np.int32]  # [a << FACET_BITS] of a dimension, 0 for none
-    first: NDArray[np.int64]  # [4] the first lane of each kind, and the number of all
+    first: NDArray[np.int64]  # [5] the first lane of each kind, and the number of all
     part_start: NDArray[np.int64]  # [lanes + 1] the part of code c is part_start[lane] + c
     spaces: SpaceColumns
     number_coarse: NDArray[np.int32]  # [number cuts + a] the coarser cell of a cell
@@ -88,8 +93,10 @@ class Lookup(NamedTuple):
     """What tells the codes of a leaf: the lanes, and the runs of cells of each predicate in use."""
 
     lanes: LaneColumns
-    position: NDArray[np.int32]  # [p] predicate number -> its place in `covers`
+    position: NDArray[np.int32]  # [p] predicate number -> its place in `covers` and `text`
     covers: Covers
+    text: NDArray[np.int32]  # [u] place among the text predicates, -1 for others
+    texts: TextColumns
 
 
 @inlined

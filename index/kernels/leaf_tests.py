@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from index.kernels import inlined, leaf
 from index.kernels.filing import point_count, point_facet, point_of
@@ -16,6 +17,7 @@ from index.kernels.lanes import (
     NOTHING,
     OTHER,
     PRESENT_ONLY,
+    TEXT_LANES,
     UNTESTED,
     WIDE,
     LaneColumns,
@@ -26,11 +28,10 @@ from index.kernels.lanes import (
 )
 from index.predicates import (
     ALL,
-    NOCASE,
     PredicateColumns,
     PredicateKind,
 )
-from index.program import POLARITY_BITS
+from index.program import GATE_WORDS, POLARITY_BITS, Programs
 from index.spaces import FACET_BITS, Facet
 from index.threshold import Polarity
 
@@ -46,7 +47,23 @@ _POINT = int(Facet.POINT)
 _EXISTS, _MISSING = int(PredicateKind.EXISTS), int(PredicateKind.MISSING)
 _IS_NULL, _EQUAL = int(PredicateKind.IS_NULL), int(PredicateKind.EQUAL)
 _IN, _RANGE = int(PredicateKind.IN), int(PredicateKind.RANGE)
-_LIKE, _OPAQUE_ENTRY = int(PredicateKind.LIKE), int(PredicateKind.OPAQUE_ENTRY)
+_TEXT_RANGE = int(PredicateKind.TEXT_RANGE)
+_OPAQUE_ENTRY = int(PredicateKind.OPAQUE_ENTRY)
+
+
+@leaf
+def mark_negated(programs: Programs, rows: NDArray[np.int32], negated: NDArray[np.bool_]) -> None:
+    """Note the predicates that some leaf of the rows asks to be anything but TRUE."""
+    for row in rows:
+        at, stop = programs.start[row], programs.start[row + 1]
+        while at < stop:
+            if programs.code[at] < 0:
+                at += GATE_WORDS
+                continue
+            code = programs.code[at]
+            at += 1
+            if code & _POLARITY_MASK != _IS_TRUE:
+                negated[code >> POLARITY_BITS] = True
 
 
 @inlined
@@ -85,20 +102,36 @@ def leaf_test(
         is_true = polarity == _IS_TRUE or polarity > _NOT_TRUE
         mask = _ONE if is_true == (kind == _EXISTS) else _NOTHING_BIT
         return _tested(lookup.lanes, base | _EXISTS_FACET, mask, EXACT)
+    text = lookup.text[lookup.position[number]]
+    if text >= 0 and lookup.texts.lane[text] != 0:
+        lane = int(lookup.texts.lane[text])
+        return lane, _text_operand(lookup, text, polarity), EXACT
     if record["flags"] & ALL == 0:
         if kind == _EQUAL or kind == _IN or kind == _IS_NULL:
             lane, operand, told = _points_test(predicates, lookup.lanes, number, polarity)
             if told != NO_TEST:
                 return lane, operand, told
-        elif record["flags"] & NOCASE == 0 and _RANGE <= kind <= _LIKE:
+        elif kind == _RANGE or kind == _TEXT_RANGE:
             lane, operand, told = _cells_test(lookup, base, number, polarity)
-            if kind == _LIKE and told == EXACT:
-                told = NECESSARY if polarity == _IS_TRUE else NO_TEST
             if told != NO_TEST:
                 return lane, operand, told
     if kind != _OPAQUE_ENTRY and (polarity == _IS_TRUE or polarity == _IS_FALSE):
         return _tested(lookup.lanes, base | _PRESENT, _ONE, NECESSARY)
     return ALWAYS_LANE, _ALL_BITS, NO_TEST
+
+
+@inlined
+def _text_operand(lookup: Lookup, text: int, polarity: int) -> np.uint64:
+    """The mask for a leaf of a text predicate."""
+    texts = lookup.texts
+    default = texts.default[texts.lane[text] - lookup.lanes.first[TEXT_LANES]]
+    false = texts.flip[text] & default
+    true = texts.flip[text] ^ false
+    if polarity == _IS_TRUE:
+        return np.uint64(true)
+    if polarity == _IS_FALSE:
+        return np.uint64(false)
+    return _NOTHING_BIT | np.uint64(false if polarity == _NOT_TRUE else true)
 
 
 @inlined
@@ -148,7 +181,7 @@ def _points_test(
 def _cells_test(
     lookup: Lookup, base: int, number: int, polarity: int
 ) -> tuple[int, np.uint64, int]:
-    """The test of a range, of prefixes or of what a LIKE pattern begins with."""
+    """The test of a range."""
     lanes, covers = lookup.lanes, lookup.covers
     position = lookup.position[number]
     start, stop = covers.run_start[position], covers.run_start[position + 1]

@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.kernels import inlined, leaf
-from index.kernels.cover import BY_POINTS, Elements, conjunction_start, filing_of_leaf
+from index.kernels.cover import Elements, conjunction_start
 from index.kernels.key_listing import parts_are_exact
 from index.kernels.lanes import ALWAYS_LANE, EXACT, NO_TEST, WIDE, Lookup
 from index.kernels.leaf_tests import leaf_test
 from index.kernels.probe import Compiled
 from index.kernels.schema_choice import LeafTable
 from index.program import POLARITY_BITS
+from index.threshold import Polarity
 
 RECORD_WORDS = 8
 TESTS = 6
@@ -35,7 +36,7 @@ OPEN, MORE, WIDE_TESTS = np.uint64(1 << 32), np.uint64(1 << 33), np.uint64(1 << 
 SPECIAL = MORE | WIDE_TESTS
 ROW_SHIFT = np.uint64(35)
 
-_POLARITY_MASK = (1 << POLARITY_BITS) - 1
+_POLARITY_MASK, _IS_TRUE = (1 << POLARITY_BITS) - 1, int(Polarity.IS_TRUE)
 _LANE_BITS, _LANE_MASK = np.uint64(16), np.uint64(0xFFFF)
 _ALL_BITS, _ZERO = ~np.uint64(0), np.uint64(0)
 
@@ -129,6 +130,20 @@ def _write_line(
 
 
 @inlined
+def test_of_leaf(
+    compiled: Compiled, lookup: Lookup, table: LeafTable, leaf_tests: LeafTests, code: int
+) -> np.int64:
+    """Where `leaf_tests` has the test of a leaf."""
+    position = table.position[code >> POLARITY_BITS]
+    asked = np.int64(position) << POLARITY_BITS | code & _POLARITY_MASK
+    if leaf_tests.told[asked] == UNASKED:
+        lane, operand, told = leaf_test(compiled.predicates, lookup, code)
+        leaf_tests.lane[asked], leaf_tests.operand[asked] = lane, operand
+        leaf_tests.told[asked] = told
+    return asked
+
+
+@inlined
 def _element_of(elements: Elements, row: int) -> int:
     """The first element of a row."""
     low, high = 0, elements.row.size
@@ -152,7 +167,7 @@ def _list_tests(
     tests: Tests,
 ) -> tuple[int, bool]:
     """The tests of a row, and whether they and its key leave anything open."""
-    programs, predicates = compiled
+    programs = compiled.programs
     at, stop = conjunction_start(programs, row), programs.start[row + 1]
     if at < 0:
         return 0, True
@@ -165,12 +180,7 @@ def _list_tests(
         at += 1
         if is_certain and _is_key_leaf(compiled, lookup, elements, table, element, code):
             continue
-        position = table.position[code >> POLARITY_BITS]
-        asked = np.int64(position) << POLARITY_BITS | code & _POLARITY_MASK
-        if leaf_tests.told[asked] == UNASKED:
-            lane, operand, told = leaf_test(predicates, lookup, code)
-            leaf_tests.lane[asked], leaf_tests.operand[asked] = lane, operand
-            leaf_tests.told[asked] = told
+        asked = test_of_leaf(compiled, lookup, table, leaf_tests, code)
         told = leaf_tests.told[asked]
         if told != EXACT:
             is_open = True
@@ -179,7 +189,7 @@ def _list_tests(
         if count == ROW_TESTS_MAX:
             is_open = True
             continue
-        share = table.share[position]
+        share = table.share[table.position[code >> POLARITY_BITS]]
         place = count
         while place > 0 and tests.share[place - 1] > share:
             tests.lane[place], tests.operand[place] = (
@@ -217,9 +227,8 @@ def _is_key_leaf(
     """Is a leaf certain to hold where the row's key is met?"""
     for place in range(elements.leaf.shape[1]):
         if elements.leaf[element, place] == code:
-            if filing_of_leaf(compiled.predicates, code) < BY_POINTS:
-                return False
             number = code >> POLARITY_BITS
-            has_parts = table.lane[table.position[number]] != 0
-            return bool(has_parts and parts_are_exact(compiled.predicates, lookup, number))
+            if code & _POLARITY_MASK != _IS_TRUE or table.lane[table.position[number]] == 0:
+                return False
+            return bool(parts_are_exact(compiled.predicates, lookup, number))
     return False

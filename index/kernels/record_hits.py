@@ -9,10 +9,12 @@ import numpy as np
 
 from index.columns import EventBatch
 from index.kernels import inlined, leaf
+from index.kernels.lanes import UNTESTED
 from index.kernels.probe import VERDICT_BITS, Compiled, Hits, prefetch_ahead
 from index.kernels.radix import sort_words
 from index.kernels.record_memory import HITS, VERIFIED, RecordColumns, RecordMemory
 from index.kernels.verify import NO, YES, enter_event, holds, leave_event
+from index.kernels.word_programs import words_hold
 from index.kernels.words import bits_below
 
 EVENT_SHIFT = 33
@@ -49,21 +51,25 @@ def finish_group(
             stop += 1
         mine = sort_words(memory.passed, memory.digit, (side, start, stop), 0, row_stop)
         run = mine, start, stop
-        _finish_event(compiled, batch, memory, hits, first_event + at, run)
+        _finish_event(columns, compiled, batch, memory, hits, (first_event, at), run)
         start = stop
 
 
 @inlined
 def _finish_event(
+    columns: RecordColumns,
     compiled: Compiled,
     batch: EventBatch,
     memory: RecordMemory,
     hits: Hits,
-    event: int,
+    place_of_event: tuple[int, int],
     run: tuple[int, int, int],
 ) -> None:
-    """Append the hits of an event, whose sorted rows are passed[side, start:stop]."""
+    """Append the hits of an event, given as first of its group and number in it, whose sorted rows
+    are passed[side, start:stop].
+    """
     side, start, stop = run
+    event = place_of_event[0] + place_of_event[1]
     first = int(hits.start[event])
     count, open_count = first, 0
     last = ~np.uint64(0)
@@ -78,27 +84,45 @@ def _finish_event(
         count += int(is_new)
         last = row
     if open_count:
-        count = _run_programs(compiled, batch, memory, hits, event, count, open_count)
+        places = count, open_count
+        count = _run_programs(columns, compiled, batch, memory, hits, place_of_event, places)
     memory.counts[HITS] += count - first
     hits.start[event + 1] = count
 
 
 @inlined
 def _run_programs(
+    columns: RecordColumns,
     compiled: Compiled,
     batch: EventBatch,
     memory: RecordMemory,
     hits: Hits,
-    event: int,
-    stop: int,
-    open_count: int,
+    place_of_event: tuple[int, int],
+    places: tuple[int, int],
 ) -> int:
-    """Decide the open rows of an event, whose hits end at `stop`; returns where they end then."""
+    """Decide the open rows of an event.
+
+    places   where its hits end, and how many rows are open; returns where the hits end then
+    """
+    stop, open_count = places
+    first_event, number = place_of_event
+    event, words = first_event + number, number * int(columns.lanes.first[UNTESTED])
     enter_event(batch, event, memory.scratch.entry_of)
     for at in range(open_count):
-        prefetch_ahead(compiled, memory.open_row, at, open_count)
         row = memory.open_row[at]
-        verdict = holds(compiled.programs, compiled.predicates, batch, memory.scratch, row)
+        if memory.events.unsure[number]:
+            prefetch_ahead(compiled, memory.open_row, at, open_count)
+            verdict = holds(compiled.programs, compiled.predicates, batch, memory.scratch, row)
+        else:
+            verdict = words_hold(
+                columns.programs,
+                row,
+                memory.events.word,
+                words,
+                compiled.predicates,
+                batch,
+                memory.scratch,
+            )
         hits.hit[memory.open_place[at]] = np.int64(row) << VERDICT_BITS | verdict
     leave_event(batch, event, memory.scratch.entry_of)
     memory.counts[VERIFIED] += open_count

@@ -14,6 +14,8 @@ from index.kernels.lanes import UNTESTED, LaneColumns
 from index.kernels.radix import DIGITS
 from index.kernels.schemas import SchemaTrie
 from index.kernels.scratch import Scratch, new_scratch
+from index.kernels.text_runs import TextColumns
+from index.kernels.word_programs import WordPrograms
 
 GROUP_EVENTS_MIN, GROUP_EVENTS_MAX = 8, 1_024
 GROUP_WORDS_MAX = 1 << 17
@@ -44,6 +46,8 @@ class RecordColumns(NamedTuple):
     record: NDArray[np.uint64]  # [filings * RECORD_WORDS] see index.kernels.record_filing
     residue: NDArray[np.int32]  # rows without key, tried on every event
     elements: Elements  # what each row is filed under, for `explain`
+    texts: TextColumns
+    programs: WordPrograms  # of rows that are open
 
 
 class RecordMemory(NamedTuple):
@@ -65,14 +69,14 @@ class RecordMemory(NamedTuple):
 
 
 def new_record_memory(
-    columns: RecordColumns, batch: EventBatch, attribute_count: int
+    columns: RecordColumns, batch: EventBatch, texts_of_event: int, attribute_count: int
 ) -> RecordMemory:
     """Memory for the events of a batch, and of others like it."""
     group = max(GROUP_EVENTS_MIN, GROUP_WORDS_MAX // int(columns.lanes.first[UNTESTED]))
     group = min(group, GROUP_EVENTS_MAX)
     group = max(min(group, GROUP_CANDIDATES_MAX // (columns.residue.size + 1)), 1)
     memory = RecordMemory(
-        new_event_memory(columns.lanes, batch, group),
+        new_event_memory(columns.lanes, batch, texts_of_event, group),
         new_scratch(attribute_count),
         np.empty(0, np.uint64),
         np.empty(0, np.int32),
@@ -90,10 +94,12 @@ def new_record_memory(
     return with_candidates(with_keys(memory, room), min(room, GROUP_CANDIDATES_MAX))
 
 
-def suits(memory: RecordMemory, batch: EventBatch, attribute_count: int) -> bool:
+def suits(
+    memory: RecordMemory, batch: EventBatch, texts_of_event: int, attribute_count: int
+) -> bool:
     """Can a batch be matched with memory that an earlier call on the same columns had?"""
     known = memory.scratch.entry_of.size
-    return known == attribute_count and suits_events(memory.events, batch)
+    return known == attribute_count and suits_events(memory.events, batch, texts_of_event)
 
 
 def with_keys(memory: RecordMemory, count: int) -> RecordMemory:

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from index.columns import EventBatch
 from index.kernels import inlined, leaf
+from index.kernels.event_texts import enter_texts
 from index.kernels.event_words import enter_words, forget_parts, forget_words
 from index.kernels.keys import find_bucket, first_slot
-from index.kernels.lanes import HASHED_LANES, UNTESTED, WIDE, passes_wide
+from index.kernels.lanes import UNTESTED, WIDE, passes_wide
 from index.kernels.prefetch import prefetch
 from index.kernels.probe import Compiled, Hits
 from index.kernels.radix import sort_words
@@ -37,6 +38,7 @@ from index.kernels.record_memory import (
     RecordMemory,
 )
 from index.kernels.schemas import list_event_keys
+from index.kernels.text_runs import TextMemory
 from index.kernels.words import bits_below
 
 _KEYS_AHEAD, _RECORDS_AHEAD = 16, 24
@@ -55,43 +57,49 @@ def match_groups(
     columns: RecordColumns,
     compiled: Compiled,
     batch: EventBatch,
+    found: TextMemory,
     memory: RecordMemory,
     hits: Hits,
     first_event: int,
 ) -> tuple[int, int, int]:
-    """Match from `first_event` on, group by group.
+    """Match from `first_event` on, group by group; `found` has what holds of the batch's strings.
 
     Returns the event that is next, what there was too little room for, and how much it needs.
     """
     event_count = batch.entry_start.size - 1
     event = first_event
     while event < event_count:
-        group, bucket_count = _find_buckets(columns, batch, memory, event)
+        group, bucket_count = _find_buckets(columns, batch, found, memory, event)
         if group == 0:
-            forget_words(memory.events, columns.lanes.first[HASHED_LANES])
+            forget_words(memory.events, columns.lanes)
             return event, FOR_KEYS, 2 * memory.key.size
         group, bucket_count, candidates = _close_group(memory, group, bucket_count)
         wanted = candidates + group * columns.residue.size
         # One more is written wherever it is not known beforehand whether a row counts.
         if wanted >= memory.open_row.size:
-            forget_words(memory.events, columns.lanes.first[HASHED_LANES])
+            forget_words(memory.events, columns.lanes)
             return event, FOR_CANDIDATES, wanted + 1
         _sort_buckets(columns, memory, bucket_count)
         passed = _test_records(columns, memory, bucket_count)
-        forget_words(memory.events, columns.lanes.first[HASHED_LANES])
         room = passed + group * columns.residue.size
         if hits.start[event] + room >= hits.hit.size:
+            forget_words(memory.events, columns.lanes)
             return event, FOR_HITS, room + 1
         memory.counts[CANDIDATES] += wanted
         memory.counts[BUCKETS] += bucket_count
         finish_group(columns, compiled, batch, memory, hits, (event, group), passed)
+        forget_words(memory.events, columns.lanes)
         event += group
     return event_count, 0, 0
 
 
 @leaf
 def _find_buckets(
-    columns: RecordColumns, batch: EventBatch, memory: RecordMemory, first_event: int
+    columns: RecordColumns,
+    batch: EventBatch,
+    found: TextMemory,
+    memory: RecordMemory,
+    first_event: int,
 ) -> tuple[int, int]:
     """Fill `found` with the buckets of a group of events; returns the events and the buckets.
 
@@ -99,14 +107,16 @@ def _find_buckets(
     """
     event_count = batch.entry_start.size - 1
     group = min(memory.met.size, event_count - first_event)
+    has_texts = columns.texts.attribute.size > 0
     count = 0
     for at in range(group):
-        enter_words(columns.lanes, columns.part_used, batch, first_event + at, at, memory.events)
+        event = first_event + at
+        enter_words(columns.lanes, columns.part_used, batch, event, at, memory.events)
+        if has_texts:
+            texts = columns.texts, found
+            enter_texts(columns.lanes, texts, columns.part_used, batch, event, at, memory.events)
         before = count
-        unsure = memory.events.unsure[at]
-        count = list_event_keys(
-            columns.trie, columns.key_filter, memory.events, unsure, memory.key, count
-        )
+        count = list_event_keys(columns.trie, columns.key_filter, memory.events, memory.key, count)
         forget_parts(memory.events)
         if count < 0:
             return at, _look_up(columns, memory, before)

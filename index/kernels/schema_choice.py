@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.kernels import inlined, leaf
-from index.kernels.cover import BY_POINTS, Elements, conjunction_start, filing_of_leaf
+from index.kernels.cover import Elements, conjunction_start
 from index.kernels.schemas import schema_hash
-from index.predicates import PredicateColumns
 from index.program import POLARITY_BITS, Programs
 from index.spaces import FACET_BITS
+from index.threshold import Polarity
+
+_POLARITY_MASK, _IS_TRUE = (1 << POLARITY_BITS) - 1, int(Polarity.IS_TRUE)
 
 LEAVES_MAX = 6
 """Of a conjunction's leaves so many, those of the least share, are combined."""
@@ -87,14 +89,13 @@ def new_combinations() -> Combinations:
 @leaf
 def combine_leaves(
     programs: Programs,
-    predicates: PredicateColumns,
     table: LeafTable,
     row: int,
     triples: bool,
     memory: Combinations,
 ) -> int:
     """Fill `memory` with the combinations of a row's leaves; returns their number."""
-    count = _rarest_leaves(programs, predicates, table, row, memory.leaf)
+    count = _rarest_leaves(programs, table, row, memory.leaf)
     total = 0
     for one in range(count):
         total = _combine(table, memory, total, one, -1, -1)
@@ -108,7 +109,6 @@ def combine_leaves(
 @inlined
 def _rarest_leaves(
     programs: Programs,
-    predicates: PredicateColumns,
     table: LeafTable,
     row: int,
     leaves: NDArray[np.int32],
@@ -120,10 +120,10 @@ def _rarest_leaves(
     while at < stop and programs.code[at] >= 0:
         code = programs.code[at]
         at += 1
-        if filing_of_leaf(predicates, code) < BY_POINTS:
-            continue
         position = table.position[code >> POLARITY_BITS]
-        if table.lane[position] == 0 or table.part_count[position] > FILINGS_MAX:
+        if code & _POLARITY_MASK != _IS_TRUE or table.lane[position] == 0:
+            continue
+        if table.part_count[position] > FILINGS_MAX:
             continue
         share = table.share[position]
         place = min(count, LEAVES_MAX - 1)
@@ -193,7 +193,6 @@ def _same_attribute(table: LeafTable, one: int, other: int) -> bool:
 @leaf
 def list_combinations(
     programs: Programs,
-    predicates: PredicateColumns,
     table: LeafTable,
     rows: NDArray[np.int32],
     triples: bool,
@@ -203,7 +202,7 @@ def list_combinations(
     """Fill `entries`, which have room for all, with the combinations of rows; returns how many."""
     total = 0
     for place in range(rows.size):
-        count = combine_leaves(programs, predicates, table, rows[place], triples, memory)
+        count = combine_leaves(programs, table, rows[place], triples, memory)
         for at in range(count):
             entries.row[total] = place
             for each in range(3):
@@ -237,7 +236,6 @@ def insert_prices(prices: Prices, schema: NDArray[np.uint64], price: NDArray[np.
 @leaf
 def choose_combinations(
     programs: Programs,
-    predicates: PredicateColumns,
     table: LeafTable,
     prices: Prices,
     rows: NDArray[np.int32],
@@ -251,7 +249,7 @@ def choose_combinations(
     """
     total = 0
     for row in rows:
-        count = combine_leaves(programs, predicates, table, row, triples, memory)
+        count = combine_leaves(programs, table, row, triples, memory)
         best, least = -1, np.inf
         for at in range(count):
             place = _price_place(prices, memory.schema[at])

@@ -29,6 +29,7 @@ TRIPLE_PARTS_MAX = 1 << 21
 _TRIPLE = np.uint64(1 << 63)
 _PAIR_SHIFT, _TRIPLE_SHIFT = np.uint64(31), np.uint64(21)
 _HALF = np.uint64(32)
+_UNKNOWN = -1
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
@@ -110,13 +111,12 @@ def list_event_keys(
     trie: SchemaTrie,
     key_filter: NDArray[np.uint64],
     memory: EventMemory,
-    unsure: bool,
     keys: NDArray[np.uint64],
     count: int,
 ) -> int:
     """Append the keys of the event at hand that may be filed; returns how many there are now.
 
-    An event of `unsure` values may have several parts on a lane. Returns -1 if there is no room.
+    Returns -1 if there is no room.
     Among the keys are pairs that only begin triples, and pairs of no schema that the filter lets
     pass: to look for them in vain is cheaper than to ask for the schema of each pair.
     """
@@ -131,9 +131,9 @@ def list_event_keys(
         if trie.ends[node]:
             count = _push(key_filter, keys, count, key_of_one(first))
         prefix = node, one, _before_second(first)
-        count = _list_last(trie, key_filter, memory, unsure, prefix, keys, count)
+        count = _list_last(trie, key_filter, memory, prefix, keys, count)
         if trie.deep_stop[node] > trie.child_start[node]:
-            count = _list_below(trie, key_filter, memory, unsure, (node, one, first), keys, count)
+            count = _list_below(trie, key_filter, memory, (node, one, first), keys, count)
             if count < 0:
                 return -1
     return count
@@ -144,7 +144,6 @@ def _list_last(
     trie: SchemaTrie,
     key_filter: NDArray[np.uint64],
     memory: EventMemory,
-    unsure: bool,
     prefix: tuple[int, int, np.uint64],
     keys: NDArray[np.uint64],
     count: int,
@@ -153,12 +152,13 @@ def _list_last(
     node, place, before = prefix
     part_count = int(memory.counts[PARTS])
     start, stop = trie.child_start[node], trie.child_start[node + 1]
-    if stop - start < part_count - place - 1 and not unsure:
+    if stop - start < part_count - place - 1:
         for at in range(start, stop):
             last = int(memory.place_of[trie.child_lane[at]]) - 1
-            if last >= 0:
+            while last >= 0:
                 key = mix(before + np.uint64(memory.part[last]))
                 count = _push(key_filter, keys, count, key)
+                last = int(memory.next_of[last]) - 1
     elif stop > start:
         for last in range(place + 1, part_count):
             key = mix(before + np.uint64(memory.part[last]))
@@ -171,35 +171,55 @@ def _list_below(
     trie: SchemaTrie,
     key_filter: NDArray[np.uint64],
     memory: EventMemory,
-    unsure: bool,
     part: tuple[int, int, int],
     keys: NDArray[np.uint64],
     count: int,
 ) -> int:
     """The keys of three parts, of which the first is given by node, place and number."""
-    node, one, first = part
+    node, one, _ = part
     start, stop = int(trie.child_start[node]), int(trie.deep_stop[node])
     part_count = int(memory.counts[PARTS])
-    rest = part_count - one - 1
-    by_list = stop - start < rest and not unsure
-    for step in range(stop - start if by_list else rest):
-        place = one + 1 + step
-        if by_list:
-            place = int(memory.place_of[trie.child_lane[start + step]]) - 1
-        if place < 0:
-            continue
-        second = int(memory.part[place])
-        if not has_bit(key_filter, key_of_two(first, second)):
-            continue
-        if by_list:
-            child = int(trie.child_node[start + step])
-        else:
-            child = _child_of(trie, node, memory.lane[place])
-        if count + part_count > keys.size:
+    if stop - start < part_count - one - 1:
+        for at in range(start, stop):
+            place = int(memory.place_of[trie.child_lane[at]]) - 1
+            while place >= 0:
+                child = int(trie.child_node[at])
+                count = _list_third(trie, key_filter, memory, part, child, place, keys, count)
+                if count < 0:
+                    return -1
+                place = int(memory.next_of[place]) - 1
+        return count
+    for place in range(one + 1, part_count):
+        # A pair is known to begin triples before its child is looked for.
+        child = _UNKNOWN
+        count = _list_third(trie, key_filter, memory, part, child, place, keys, count)
+        if count < 0:
             return -1
-        prefix = child, place, _before_third(first, second)
-        count = _list_last(trie, key_filter, memory, unsure, prefix, keys, count)
     return count
+
+
+@inlined
+def _list_third(
+    trie: SchemaTrie,
+    key_filter: NDArray[np.uint64],
+    memory: EventMemory,
+    part: tuple[int, int, int],
+    child: int,
+    place: int,
+    keys: NDArray[np.uint64],
+    count: int,
+) -> int:
+    """The keys of three parts, of which the first and the place of the second are given."""
+    node, _, first = part
+    second = int(memory.part[place])
+    if not has_bit(key_filter, key_of_two(first, second)):
+        return count
+    if child == _UNKNOWN:
+        child = _child_of(trie, node, memory.lane[place])
+    if count + memory.counts[PARTS] > keys.size:
+        return -1
+    prefix = child, place, _before_third(first, second)
+    return int(_list_last(trie, key_filter, memory, prefix, keys, count))
 
 
 @inlined

@@ -69,9 +69,22 @@ def is_like(
 ) -> bool:
     """Does the whole text fit the pattern of literal bytes, ANY_RUN and ANY_ONE?
 
-    On a mismatch the last run takes one code point more. Earlier runs never need to: they took the
+    What follows the last run must end the text, which is seen first: it rules out most texts. Then
+    on a mismatch the last run takes one code point more. Earlier runs never need to: they took the
     least that lets the part after them fit. So time is at most text length times pattern length.
     """
+    while pattern_stop > pattern_start and pattern[pattern_stop - 1] != ANY_RUN:
+        if stop == start:
+            return False
+        pattern_stop -= 1
+        stop -= 1
+        if pattern[pattern_stop] == ANY_ONE:
+            while stop > start and text[stop] & _CONTINUATION_MASK == _CONTINUATION:
+                stop -= 1
+        elif pattern[pattern_stop] != text[stop]:
+            return False
+    if pattern_stop == pattern_start:
+        return stop == start
     at, token = start, pattern_start
     run_at, run_token = start, -1
     while at < stop:

@@ -11,6 +11,8 @@ has too few certain children, but enough with the undecided ones.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -25,20 +27,25 @@ from index.threshold import Polarity
 
 __all__ = [
     "NO",
+    "OPEN",
     "UNDECIDED",
     "YES",
     "Scratch",
+    "close_gates",
     "enter_event",
     "holds",
     "leaf_holds",
     "leave_event",
     "match_rows",
     "new_scratch",
+    "open_gate",
 ]
 
 NO = 0
 YES = 1
 UNDECIDED = 2
+OPEN = 3
+"""No verdict yet: the outermost gate goes on."""
 
 _POLARITY_MASK = (1 << POLARITY_BITS) - 1
 _IS_TRUE, _IS_FALSE = int(Polarity.IS_TRUE), int(Polarity.IS_FALSE)
@@ -77,31 +84,57 @@ def holds(
         need = 1
     while True:
         if code[at] < 0:
-            gate[depth, 0], gate[depth, 1], gate[depth, 2] = need, spare, stop
-            depth += 1
-            need, spare, stop = -code[at], code[at + 1], at + code[at + 2]
+            depth, need, spare, stop = open_gate(code, at, gate, depth, need, spare, stop)
             at += GATE_WORDS
         else:
             verdict = leaf_holds(predicates, code[at], batch, scratch)
             at += 1
             need -= verdict == YES
             spare -= verdict == NO
-        while True:
-            if need == 0:
-                verdict = YES
-            elif spare < 0:
-                verdict = NO
-            elif at == stop:
-                verdict = UNDECIDED
-            else:
-                break
-            if depth == 0:
-                return verdict
-            at = stop
-            depth -= 1
-            need, spare, stop = gate[depth, 0], gate[depth, 1], gate[depth, 2]
-            need -= verdict == YES
-            spare -= verdict == NO
+        verdict, at, depth, need, spare, stop = close_gates(gate, at, depth, need, spare, stop)
+        if verdict != OPEN:
+            return verdict
+
+
+@inlined
+def open_gate(
+    code: NDArray[Any],
+    at: int,
+    gate: NDArray[np.int64],
+    depth: int,
+    need: int,
+    spare: int,
+    stop: int,
+) -> tuple[int, int, int, int]:
+    """Put the gate at hand aside for the one that begins at `at`: depth, need, spare and stop."""
+    gate[depth, 0], gate[depth, 1], gate[depth, 2] = need, spare, stop
+    return depth + 1, -code[at], code[at + 1], at + code[at + 2]
+
+
+@inlined
+def close_gates(
+    gate: NDArray[np.int64], at: int, depth: int, need: int, spare: int, stop: int
+) -> tuple[int, int, int, int, int, int]:
+    """Leave all gates that are decided or at their end; returns the verdict of the outermost, OPEN
+    if it has none, and where to go on: place, depth, need, spare and stop.
+    """
+    verdict = OPEN
+    while True:
+        if need == 0:
+            verdict = YES
+        elif spare < 0:
+            verdict = NO
+        elif at == stop:
+            verdict = UNDECIDED
+        else:
+            return OPEN, at, depth, need, spare, stop
+        if depth == 0:
+            return verdict, at, depth, need, spare, stop
+        at = stop
+        depth -= 1
+        need, spare, stop = gate[depth, 0], gate[depth, 1], gate[depth, 2]
+        need -= verdict == YES
+        spare -= verdict == NO
 
 
 @njit(cache=True, nogil=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -18,14 +18,17 @@ from index.columns import EventBatch
 from index.events import encode
 from index.kernels import leaf, record_memory
 from index.kernels.cover import count_leaves
+from index.kernels.event_texts import enter_texts
 from index.kernels.event_words import enter_words, new_event_memory
-from index.kernels.lanes import EXACT, NO_TEST, UNTESTED, WIDE, LaneColumns, Lookup, passes_wide
+from index.kernels.lanes import EXACT, NO_TEST, UNTESTED, WIDE, Lookup, passes_wide
 from index.kernels.leaf_tests import leaf_test
 from index.kernels.scratch import OPAQUE, new_scratch
+from index.kernels.text_runs import TextMemory
 from index.kernels.verify import YES, enter_event, leaf_holds, leave_event
 from index.lanes import build_lanes
 from index.language import parse_text
 from index.model import Filter, Subscription
+from index.text_search import TextSearch
 from tests.crowds import crowds
 from tests.drawn import thoroughly
 from tests.index.segments import Rows, built, matched, subscriptions
@@ -111,11 +114,13 @@ def check_leaf_tests(nodes: list[Filter], events: list[dict[str, Any]]) -> int:
     asked = np.arange(len(nodes), dtype=np.int32)
     leaf_count, _ = count_leaves(programs, asked)
     used = np.flatnonzero(leaf_count)
-    lookup, _ = build_lanes(predicates, used, leaf_count[used], rows.attribute_count)
+    every = np.ones(used.size, np.bool_)
+    lookup, _ = build_lanes(predicates, used, leaf_count[used], every, rows.attribute_count)
+    search = TextSearch(lookup.texts)
     batch = encode(events, rows.vocabulary).columns
     scratch = new_scratch(rows.attribute_count)
     for event in range(len(events)):
-        words, unsure = words_of(lookup.lanes, batch, event)
+        words, unsure = words_of(lookup, search.found_in(predicates, batch), batch, event)
         enter_event(batch, event, scratch.entry_of)
         for number in used.tolist():
             for polarity in range(4):
@@ -133,9 +138,11 @@ def check_leaf_tests(nodes: list[Filter], events: list[dict[str, Any]]) -> int:
     return wide
 
 
-def words_of(lanes: LaneColumns, batch: EventBatch, event: int) -> tuple[Any, bool]:
-    memory = new_event_memory(lanes, batch, 1)
-    enter_words(lanes, np.zeros(1 << 10, np.uint64), batch, event, 0, memory)
+def words_of(lookup: Lookup, found: TextMemory, batch: EventBatch, event: int) -> tuple[Any, bool]:
+    lanes, no_parts = lookup.lanes, np.zeros(1 << 10, np.uint64)
+    memory = new_event_memory(lanes, batch, 0, 1)
+    enter_words(lanes, no_parts, batch, event, 0, memory)
+    enter_texts(lanes, (lookup.texts, found), no_parts, batch, event, 0, memory)
     return memory.word, bool(memory.unsure[0])
 
 
@@ -167,7 +174,11 @@ def test_attributes_of_more_codes_than_a_word_has_bits() -> None:
     assert index.stats()["open_count"] > 0
 
 
-def test_memory_of_earlier_calls_is_as_good_as_new() -> None:
+def out_of_memory(*_: object) -> NoReturn:
+    raise MemoryError
+
+
+def test_memory_of_earlier_calls_is_as_good_as_new(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever was matched before: fewer or larger events, none, or a call that failed."""
     index, scan = Herald.build(subscriptions(WIDE_TEXTS)), Scan.build(subscriptions(WIDE_TEXTS))
     small: list[dict[str, Any]] = [{"n": 7}, {}, {"m": 60}]
@@ -178,8 +189,9 @@ def test_memory_of_earlier_calls_is_as_good_as_new() -> None:
     segment = index._state.base_segment
     assert isinstance(segment, RecordTable)
     assert len(segment._spare) == 1
-    with pytest.raises(AttributeError):
-        segment.match(index._state.base.compiled(), None, 1)  # type: ignore[arg-type]
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr("index.algorithms.herald.match_groups", out_of_memory)
+        matched(index, small)
     assert segment._spare == []
     agree(index, scan, large)
 
@@ -279,6 +291,7 @@ def test_lanes_without_tests_make_keys_only() -> None:
     programs, predicates = rows.compiled
     leaf_count, _ = count_leaves(programs, np.zeros(1, np.int32))
     used = np.flatnonzero(leaf_count)
-    lookup, _ = build_lanes(predicates, used, leaf_count[used], rows.attribute_count)
+    none = np.zeros(used.size, np.bool_)
+    lookup, _ = build_lanes(predicates, used, leaf_count[used], none, rows.attribute_count)
     assert lookup.lanes.first[UNTESTED] == 3  # one for the points of a and b each, and lane 0
     assert parse_text("a = 1") == rows.nodes[0].children[0]  # type: ignore[union-attr]
