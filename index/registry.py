@@ -58,7 +58,7 @@ ALGORITHMS: dict[str, type[MatchIndex]] = {
     Rein.name: Rein,
 }
 
-DEFAULT = PSTHash.name
+DEFAULT = Herald.name
 """What commands and the service use unless told otherwise."""
 
 

@@ -58,7 +58,7 @@ class StreamingSettings(BaseSettings):
         default="earliest",
         description="Where a query without checkpoint and committed offsets begins.",
     )
-    algorithm: str = Field(default="psthash", description="Index, a name of index.registry.")
+    algorithm: str = Field(default="herald", description="Index, a name of index.registry.")
     matcher: Literal["index", "passthrough"] = Field(
         default="index",
         description="passthrough: one record an event, without decoding or matching; a yardstick.",

@@ -102,6 +102,6 @@ def updatable(algorithm: type[MatchIndex]) -> type[Updatable]:
     if not issubclass(algorithm, Updatable):
         raise TypeError(
             f"the algorithm {algorithm.name} is for comparison and cannot serve a stream; set "
-            "HERALD_ALGORITHM to one that can be saved, such as psthash."
+            "HERALD_ALGORITHM to one that can be saved, such as herald."
         )
     return algorithm

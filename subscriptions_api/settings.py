@@ -35,7 +35,7 @@ class ApiSettings(BaseSettings):
         description="Dry runs put a CloudEvent's data at the root; as the streaming query has it.",
     )
     algorithm: str = Field(
-        default="psthash", description="Index of dry runs, a name of index.registry."
+        default="herald", description="Index of dry runs, a name of index.registry."
     )
     publish_timeout_s: float = Field(
         default=10.0, gt=0, description="How long Kafka may take to acknowledge an event."

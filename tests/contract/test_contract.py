@@ -303,7 +303,7 @@ def check_it_declares_its_operators(algorithm: Algorithm) -> None:
         **dict.fromkeys((Operator.EXISTS, Operator.MISSING, Operator.IS_NULL), None),
         Operator.LIKE: "x%y",
         Operator.REGEX: "x",
-        Operator.CIDR: ("10.0.0.0/8",),
+        Operator.CIDR: "10.0.0.0/8",
     }
     index = algorithm.build(
         Subscription(operator, Predicate(("a",), operator, operands.get(operator, 1)))

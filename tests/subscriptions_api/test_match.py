@@ -23,7 +23,7 @@ def matched(api: Api, event: object, query: str = "") -> list[str]:
     return sorted(ids)
 
 
-@pytest.mark.parametrize("algorithm", ["scan", "psthash"])
+@pytest.mark.parametrize("algorithm", ["scan", "psthash", "herald"])
 def test_a_dry_run_sees_what_was_written_before_it(algorithm: str) -> None:
     with Api(algorithm=algorithm) as api:
         api.wait_ready()
