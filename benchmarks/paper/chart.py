@@ -14,8 +14,8 @@ SIZE_INCHES = 7.6, 4.8
 DOTS_PER_INCH = 110
 DECADE = 10.0
 MARKERS = "os^vDPX*<>h"
-HIGHLIGHTED = ("psthash", "pstbloom", "betree", "opindex")
-"""Methods with a heavier line: those that the papers compare themselves with."""
+HIGHLIGHTED = ("herald", "psthash", "pstbloom", "betree", "opindex")
+"""Methods with a heavier line: our own, and those that the papers compare themselves with."""
 
 
 def draw_lines(

@@ -1,9 +1,10 @@
 """Measuring methods side by side on one workload.
 
 All methods share the rows of one base and the decoded events, so what differs is the structure and
-the search alone. A method is asked for all events in one batch, or for the first of them if it is
-slow. Rounds of all methods are interleaved, and each figure is the median of its rounds. On every
-event that two methods see, their matches are compared.
+the search alone. A method is asked for all events in one batch, or in batches of the size that the
+workload wants, or for the first of them if it is slow. Rounds of all methods are interleaved, and
+each figure is the median of its rounds. On every event that two methods see, their matches are
+compared.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class _Contender:
     index: Updatable
     build_s: float
     events: Events
+    batches: Sequence[Events]  # the same, as many as are asked for in one call
     counted: dict[str, float] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
 
@@ -106,7 +108,7 @@ def measure(
         matches = _compared(contender, matches)
     for _ in range(ROUNDS):
         for contender in contenders:
-            contender.seconds.append(_time(contender.index, contender.events))
+            contender.seconds.append(_time(contender.index, contender.batches))
     matched = 0.0 if matches is None else matches.row.size / (matches.start.size - 1)
     return {one.name: _figures(one, len(workload.subscriptions), matched) for one in contenders}
 
@@ -133,11 +135,16 @@ def _prepare(
     build_s = time.perf_counter() - started
     count = min(EVENTS_MIN, len(workload.payloads))
     index.match(first_events(count), NOW)
-    while (room := ROUND_S / _time(index, first_events(count))) >= 2:
+    while (room := ROUND_S / _time(index, [first_events(count)])) >= 2:
         if count == len(workload.payloads):
             break
         count = min(len(workload.payloads), count << int(math.log2(room)))
-    return _Contender(name, index, build_s, first_events(count))
+    events = first_events(count)
+    size = workload.batch_events or count
+    starts = range(0, count, size)
+    payloads = [workload.payloads[start : min(start + size, count)] for start in starts]
+    batches = [decode_payloads(some, index.vocabulary).events for some in payloads]
+    return _Contender(name, index, build_s, events, batches if len(batches) > 1 else [events])
 
 
 def _compared(contender: _Contender, known: Matches | None) -> Matches:
@@ -159,9 +166,10 @@ def _compared(contender: _Contender, known: Matches | None) -> Matches:
     return max(found, known, key=lambda one: one.start.size)
 
 
-def _time(index: Updatable, events: Events) -> float:
+def _time(index: Updatable, batches: Sequence[Events]) -> float:
     started = time.perf_counter()
-    index.match(events, NOW)
+    for events in batches:
+        index.match(events, NOW)
     return time.perf_counter() - started
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.paper import betree, fabret, opindex, pstree, tatbul
+from benchmarks.paper import betree, fabret, opindex, own, pstree, tatbul
 from benchmarks.paper.drift import Drift, run_drift
 from benchmarks.paper.measure import Progress
 from benchmarks.paper.summary import run_summary
@@ -24,6 +24,7 @@ GROUPS: dict[str, Sequence[Figure]] = {
     "opindex": opindex.SWEEPS,
     "fabret": (*fabret.SWEEPS, *fabret.DRIFTS),
     "tatbul": tatbul.SWEEPS,
+    "herald": own.SWEEPS,
 }
 SUMMARY = "summary"
 ALL = "all"

@@ -22,6 +22,9 @@ class Workload:
     name: str
     subscriptions: list[Subscription]
     payloads: list[bytes]  # events, as JSON
+    batch_events: int | None = None
+    """Events that a method is asked for in one call; all that it sees, if there is no such number.
+    """
 
 
 class Predicates:

@@ -21,6 +21,8 @@ from benchmarks.workloads.fixed_attributes import W0
 from index.algorithms.betree import BETree
 from index.algorithms.psthash import PSTHash
 from index.columns import Matches
+from index.events import Events
+from index.model import Instant
 from index.registry import ALGORITHMS
 
 METHODS = ("psthash", "sequential")
@@ -86,6 +88,20 @@ def test_no_time_is_told_of_methods_that_differ(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(PSTHash, "match", losing)
     with pytest.raises(MatchesDifferError, match="psthash differs from the methods before it"):
         measure.measure(workload(), ("sequential", "psthash"), quiet)
+
+
+def test_events_are_asked_for_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    match = PSTHash.match
+
+    def noting(self: PSTHash, events: Events, now: Instant) -> Matches:
+        sizes.append(len(events))
+        return match(self, events, now)
+
+    monkeypatch.setattr(PSTHash, "match", noting)
+    measured = measure.measure(replace(workload(), batch_events=16), METHODS, quiet)
+    assert measured["psthash"].us_per_event > 0
+    assert sizes[-3:] == [16, 16, 8], "40 events in batches of 16"
 
 
 def test_churn_leaves_the_population() -> None:
