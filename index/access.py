@@ -17,7 +17,6 @@ from the other subscriptions: an attribute that `=` compares with many values ha
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ from index.kernels.cover import (
     filing_of_leaf,
     new_tree,
 )
-from index.model import Element, Operator, Predicate
+from index.model import Operator, Predicate
 from index.predicates import (
     BOOLEAN_MARK,
     STRING_MARK,
@@ -45,6 +44,7 @@ from index.predicates import (
     PredicateKind,
 )
 from index.program import POLARITY_BITS, Programs
+from index.raising import raised
 from index.runs import begins_run
 from index.spaces import Covers, SpaceColumns, divide, text_bounds
 from index.texts import words_of_text
@@ -52,6 +52,7 @@ from index.threshold import Polarity
 from index.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    from index.row_store import CachedPredicates
     from index.statistics import EventStatistics
 
 VALUES_IN_WORDS = 8
@@ -82,16 +83,24 @@ class KnownShares:
         self._statistics = statistics
         self._known: dict[Predicate, float] = {}
 
-    def of(
-        self, number_of: Mapping[tuple[Predicate | Element, object], int], vocabulary: Vocabulary
-    ) -> Shares:
-        """The shares of these predicates, and of all attributes of the vocabulary."""
+    def of(self, predicates: CachedPredicates, vocabulary: Vocabulary) -> Shares:
+        """The shares of a table's predicates, and of all attributes of the vocabulary.
+
+        Predicates of rows that were joined, or mapped from a file, are known by their records only.
+        """
         if self._statistics is None:
             return Shares.unknown()
-        of_predicate = np.full(max(number_of.values(), default=-1) + 1, np.nan)
-        for (predicate, _), number in number_of.items():
+        columns = predicates.columns()
+        of_predicate = np.full(len(predicates), np.nan)
+        is_written = np.zeros(len(predicates), np.bool_)
+        for (predicate, _), number in predicates.number_of.items():
+            is_written[number] = True
             if isinstance(predicate, Predicate):
                 of_predicate[number] = self._share(self._statistics, predicate)
+        for number in np.flatnonzero(~is_written).tolist():
+            asked = raised(columns, vocabulary, number)
+            if asked is not None:
+                of_predicate[number] = self._share(self._statistics, asked)
         of_attribute = np.zeros(vocabulary.attribute_count)
         for attribute in range(vocabulary.attribute_count):
             exists = Predicate(vocabulary.path(attribute), Operator.EXISTS)

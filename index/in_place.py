@@ -125,7 +125,7 @@ class InPlace(Updatable):
     def _shares_of_recent(self, recent: RowStore) -> Shares:
         """What statistics know, asked again only when there are twice the rows."""
         if len(recent) > self._shares_rows_max:
-            self._recent_shares = self._shares.of(recent.predicates.number_of, self.vocabulary)
+            self._recent_shares = self._shares.of(recent.predicates, self.vocabulary)
             self._shares_rows_max = 2 * len(recent)
         return self._recent_shares
 

@@ -307,7 +307,7 @@ class Updatable(MatchIndex):
         return self._build(base, rows)
 
     def _build(self, store: RowStore, rows: NDArray[np.int32]) -> Segment:
-        shares = self._shares.of(store.predicates.number_of, self.vocabulary)
+        shares = self._shares.of(store.predicates, self.vocabulary)
         attribute_count = self.vocabulary.attribute_count
         return self.segment_type.build(store.compiled(), rows, attribute_count, shares)
 

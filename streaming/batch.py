@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 from pyspark.sql import DataFrame
 
+from streaming.drift import EventWatch
 from streaming.metrics import Metrics
 from streaming.packing import Output, unpack
 from streaming.pins import Offsets, Pin, PinLog, instant_now
@@ -53,12 +54,14 @@ class BatchRunner:
         pins: PinLog,
         sink: Sink,
         metrics: Metrics,
+        watch: EventWatch,
         checkpoint: Path,
     ) -> None:
         self._head = head
         self._pins = pins
         self._sink = sink
         self._metrics = metrics
+        self._watch = watch
         self._checkpoint = checkpoint
         self._previous: Pin | None = None
         self._running = threading.Lock()
@@ -165,6 +168,7 @@ class BatchRunner:
 
     def _count(self, counters: dict[str, Any]) -> None:
         self._metrics.count_row(counters)
+        self._watch.count(counters)
         for step in ("refresh", "decode", "match", "notify"):
             if (seconds := counters.get(f"{step}_s")) is not None:
                 self._metrics.step_seconds.labels(step).observe(seconds)

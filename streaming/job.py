@@ -20,6 +20,7 @@ from index.registry import get
 from store import StoreSettings, SubscriptionStore, open_store
 from store.errors import StoreError, StoreUnavailable
 from streaming.batch import BatchRunner, Stopped
+from streaming.drift import EventWatch
 from streaming.match import MatchRequest, match_partition
 from streaming.metrics import Metrics
 from streaming.packing import PACKED_DDL
@@ -86,8 +87,9 @@ class Job:
         template = self._template()
         runner: BatchRunner
         tail = Tail(self._connect, settings, self._metrics, lambda: runner.oldest_pin())
+        watch = EventWatch(settings.snapshot_dir.absolute(), self._metrics, tail.ask_for_snapshot)
         runner = BatchRunner(
-            lambda: tail.head, self._pins, sink, self._metrics, settings.checkpoint_dir
+            lambda: tail.head, self._pins, sink, self._metrics, watch, settings.checkpoint_dir
         )
         self._ready.waiting_for = "the subscription store"
         try:

@@ -21,6 +21,7 @@ from index.errors import EventError
 from index.instants import parse_instant
 from index.model import Instant
 from streaming.decode import Decoded, Records, decode
+from streaming.drift import sample_of
 from streaming.notify import EventReference, Notifier, Place
 from streaming.packing import DeadLetter, Output, pack
 from streaming.pins import Offsets
@@ -87,6 +88,7 @@ def match_batch(
         "match_s": match_s,
         "index": live.facts(),
         "rejected": count_reasons(decoded.rejected),
+        "sample": sample_of(decoded.events),
     }
     output, notifications = Output(), 0
     for row, error in decoded.rejected:

@@ -86,6 +86,11 @@ class Metrics:
             ["executor", "name"],
             registry=registry,
         )
+        self.drift = Gauge(
+            "herald_drift",
+            "Candidates in vain, against those right after the newest snapshot.",
+            registry=registry,
+        )
         self._executors: dict[str, set[str]] = {}
 
     def count_row(self, counters: Mapping[str, Any]) -> None:

@@ -23,6 +23,7 @@ from index.events import Events
 from index.model import Instant, Subscription
 from index.registry import get
 from index.snapshot import SnapshotError
+from index.statistics import EventStatistics
 from index.updatable import Updatable
 from index.vocabulary import Vocabulary
 from store.base import LogEntry, PutChange
@@ -149,8 +150,10 @@ class LiveIndex:
             self._change_count += len(entry.changes)
         self._index = index
 
-    def save(self) -> SnapshotFile:
-        """Publish the index as a snapshot."""
+    def save(self, statistics: EventStatistics | None = None) -> SnapshotFile:
+        """Publish the index as a snapshot, its keys chosen by what is known of events."""
+        if statistics is not None:
+            self._loaded.merge(statistics=statistics)
         return save_index(self._folder, self._loaded, self.epoch, self.lineage)
 
     @property

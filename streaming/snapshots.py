@@ -22,6 +22,7 @@ from index.registry import get
 from index.updatable import Updatable
 from store import StoreSettings, SubscriptionStore, open_store
 from store.errors import LogGapError
+from streaming.drift import read_statistics
 from streaming.refresh import IndexOptions, LiveIndex, read_record
 from streaming.settings import StreamingSettings, load_settings
 from streaming.snapshot_files import SnapshotFile, remove_old, updatable
@@ -39,7 +40,7 @@ def build_from_files(options: IndexOptions, epoch: int, lineage: str) -> Snapsho
     """A snapshot of an epoch that the folder leads to."""
     live = LiveIndex(options)
     live.reach(epoch, lineage)
-    return live.save()
+    return live.save(read_statistics(Path(options.folder)))
 
 
 def build_from_store(
@@ -60,7 +61,7 @@ def build_from_store(
                 raise
         finally:
             store.forget_reader(reader)
-    return live.save(), live.lineage
+    return live.save(read_statistics(Path(options.folder))), live.lineage
 
 
 def scan(options: IndexOptions, store: SubscriptionStore) -> LiveIndex:

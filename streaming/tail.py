@@ -8,6 +8,7 @@ changed.
     a bulk load             the head goes on in steps, from snapshot to snapshot (streaming.bulk)
     store away              the head stays, matching goes on; the alarm is `herald_store_up` = 0
     log trimmed past us     a new snapshot from the store, the head jumps to it
+    events have drifted     a new snapshot with the next change, by what events are like now
     the store lost epochs   all files are thrown away, a new snapshot; the head goes back with it
 """
 
@@ -79,6 +80,7 @@ class Tail:
         self._builder: subprocess.Popen[bytes] | None = None
         self._change_count = 0
         self._meter = BulkMeter(settings.bulk_changes_per_s)
+        self._asked_for = threading.Event()
         self._holding = False
         self._reported = (-1, 0.0)
         self.head = Head(0, "")
@@ -108,6 +110,10 @@ class Tail:
             self._builder.terminate()
         if self._opened is not None:
             self._opened.close()
+
+    def ask_for_snapshot(self) -> None:
+        """Have a snapshot built though few subscriptions changed: as soon as one has at all."""
+        self._asked_for.set()
 
     @property
     def _store(self) -> SubscriptionStore:
@@ -229,8 +235,10 @@ class Tail:
         """Start the snapshot process when it is worth it, and take note when it has ended."""
         if self._builder is None:
             ended = self._holding and not self._meter.is_bulk()
-            if ended or self._change_count >= self._settings.snapshot_changes_min:
+            wanted = self._asked_for.is_set() and self._change_count > 0
+            if ended or wanted or self._change_count >= self._settings.snapshot_changes_min:
                 self._change_count = 0
+                self._asked_for.clear()
                 epoch, lineage = str(self._writer.epoch), self._writer.lineage
                 self._builder = self._spawn(["--epoch", epoch, "--lineage", lineage])
             return

@@ -107,6 +107,18 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def test_a_snapshot_that_was_asked_for_is_built_with_the_next_change(world: World) -> None:
+    tail = world.start()
+    tail.ask_for_snapshot()
+    time.sleep(0.05)
+    assert find_snapshots(world.folder) == []
+    epoch = world.put("s1")
+    wait_for(lambda: [found.epoch for found in find_snapshots(world.folder)] == [epoch])
+    epoch = world.put("s2")
+    wait_for(lambda: tail.head.epoch == epoch)
+    assert len(find_snapshots(world.folder)) == 1, "asked for once, built once"
+
+
 def test_a_new_store_needs_no_snapshot(world: World) -> None:
     tail = world.start()
     assert tail.head == (0, "")
