@@ -122,8 +122,8 @@ def _numbered(
     codes = np.concatenate((codes, text_count))
     leaves = np.concatenate((leaves, text_count))
     is_asked = np.concatenate((is_asked, np.zeros(text_count.size, np.bool_)))
-    dimension, first = _ordered(codes, leaves, is_asked)
     text_lanes = min(int(plan.lane_count.sum()), TEXT_LANES_MAX)
+    dimension, first = _ordered(codes, leaves, is_asked, TESTED_LANES_MAX - text_lanes)
     lane = np.arange(1, dimension.size + 1)
     lane[first[0] - 1 :] += text_lanes
     numbers = np.zeros(codes.size, np.int32)
@@ -297,13 +297,16 @@ def _asked(
 
 
 def _ordered(
-    codes: NDArray[np.int64], leaves: NDArray[np.int64], is_asked: NDArray[np.bool_]
+    codes: NDArray[np.int64],
+    leaves: NDArray[np.int64],
+    is_asked: NDArray[np.bool_],
+    tested_max: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Dimensions in the order of their lanes, and the first hashed, wide and untested lane."""
     dimension = np.flatnonzero(codes)
     by_leaves = dimension[np.argsort(-leaves[dimension], kind="stable")]
     is_tested = is_asked[by_leaves]
-    is_tested &= np.cumsum(is_tested) < TESTED_LANES_MAX - TEXT_LANES_MAX
+    is_tested &= np.cumsum(is_tested) < tested_max
     is_hashed = by_leaves & ((1 << FACET_BITS) - 1) >= HASHED
     is_wide = codes[by_leaves] > NARROW_CODES_MAX
     kind = np.where(is_tested, np.where(is_wide, 2, np.where(is_hashed, 1, 0)), 3)

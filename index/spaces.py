@@ -305,9 +305,11 @@ def _ranges(
 def _thinned(ranges: _Ranges) -> NDArray[np.int64]:
     """The ranks of the cuts to keep: all of few, else quantiles of the ends."""
     kept = np.ones(int(ranges.rank_start[-1]), np.bool_)
+    order = np.argsort(ranges.attribute, kind="stable")
+    first = np.searchsorted(ranges.attribute[order], np.arange(ranges.rank_start.size))
     for attribute in np.flatnonzero(np.diff(ranges.rank_start) > CUTS_UNTHINNED):
         start, stop = ranges.rank_start[attribute : attribute + 2].tolist()
-        mine = ranges.attribute == attribute
+        mine = order[first[attribute] : first[attribute + 1]]
         low, high = ranges.low[mine], ranges.high[mine]
         spans = np.minimum(high, stop) - np.maximum(low, start)
         part = max(float(np.mean(spans)) / (stop - start), 1 / (stop - start))

@@ -72,11 +72,16 @@ from index.kernels.records import match_groups
 from index.kernels.schema_choice import LeafTable
 from index.kernels.schemas import TRIPLE_PARTS_MAX
 from index.kernels.text_runs import MOST
-from index.kernels.word_programs import TEST_WORDS, WordPrograms, Writing, write_programs
+from index.kernels.word_programs import (
+    WordPrograms,
+    Writing,
+    room_for_programs,
+    write_programs,
+)
 from index.key_filing import check_buckets, file_rows
 from index.key_schemas import build_trie, choose_elements
 from index.lanes import Expected, build_lanes, expected_shares, leaf_costs, only_used
-from index.program import GATE_DEPTH_MAX, GATE_WORDS
+from index.program import GATE_DEPTH_MAX
 from index.spaces import FACET_BITS
 from index.text_search import TextSearch
 from index.updatable import Updatable
@@ -310,7 +315,8 @@ def _file(compiled: Compiled, filing: Filing) -> RecordColumns:
         fill_records(*sources, record)
     trie = build_trie(schemas.reshape(-1, 3), int(lanes.first[ALL_LANES]))
     open_rows = _open_rows(record, residue)
-    programs = _programs_of(open_rows, compiled, lookup, table, memory_of_tests[0])
+    is_residue = np.isin(open_rows, residue, assume_unique=True)
+    programs = _programs_of(open_rows, is_residue, compiled, lookup, table, memory_of_tests[0])
     lanes = only_used(lanes, record, programs, schemas)
     filed = lanes, trie, part_used, key_filter, slots, record, residue, elements
     return RecordColumns(*filed, lookup.texts, programs)
@@ -325,6 +331,7 @@ def _open_rows(record: NDArray[np.uint64], residue: NDArray[np.int32]) -> NDArra
 
 def _programs_of(
     rows: NDArray[np.int32],
+    is_residue: NDArray[np.bool_],
     compiled: Compiled,
     lookup: Lookup,
     table: LeafTable,
@@ -334,13 +341,11 @@ def _programs_of(
     if not rows.size:
         nothing = np.empty(0, np.int32), np.empty(0, np.int64)
         return WordPrograms(np.zeros(1, np.int64), *nothing)
-    start = compiled.programs.start
-    room = TEST_WORDS * int((start[rows + 1] - start[rows]).sum()) + GATE_WORDS * rows.size
     written = WordPrograms(
         rows[:1].astype(np.int64),
         np.empty(int(rows[-1] - rows[0]) + 2, np.int32),
-        np.empty(room, np.int64),
+        np.empty(room_for_programs(compiled, rows), np.int64),
     )
     memory = leaf_tests, Writing(*np.zeros((3, GATE_DEPTH_MAX), np.int64))
-    count = write_programs(compiled, lookup, table, rows, memory, written)
+    count = write_programs(compiled, lookup, table, rows, is_residue, memory, written)
     return written._replace(code=written.code[:count].copy())

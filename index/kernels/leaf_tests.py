@@ -67,7 +67,7 @@ def mark_negated(programs: Programs, rows: NDArray[np.int32], negated: NDArray[n
 
 
 @inlined
-def _wide_operand(first: int, last: int, polarity: int) -> np.uint64:
+def wide_operand(first: int, last: int, polarity: int) -> np.uint64:
     """The test for a run of codes; the polarity is IS_TRUE, IS_FALSE or NOT_TRUE."""
     operand = np.uint64(first + 1) | np.uint64(last - first) << _HALF
     if polarity != _IS_TRUE:
@@ -170,7 +170,7 @@ def _points_test(
     if lane < lanes.first[WIDE]:
         return lane, _narrow_operand(lanes, lane, true, polarity), EXACT
     if size == 1 and polarity <= _NOT_TRUE:
-        return lane, _wide_operand(code, code, polarity), EXACT
+        return lane, wide_operand(code, code, polarity), EXACT
     if polarity == _IS_TRUE:
         beside = HASHED if facet == _POINT else HASHED + 1
         return _tested(lanes, base | beside, hashed, NECESSARY)
@@ -194,7 +194,7 @@ def _cells_test(
         first, last = covers.first[start], covers.last[start]
         if stop - start > 1 or polarity > _NOT_TRUE or last < first:
             return ALWAYS_LANE, _ALL_BITS, NO_TEST
-        return lane, _wide_operand(first, last, polarity), EXACT
+        return lane, wide_operand(first, last, polarity), EXACT
     if covers.last[start] < covers.first[start] and is_whole(lanes, base >> FACET_BITS):
         return ALWAYS_LANE, _ALL_BITS, NO_TEST  # it lies between two integers
     true = _ZERO

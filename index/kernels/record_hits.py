@@ -14,7 +14,7 @@ from index.kernels.probe import VERDICT_BITS, Compiled, Hits, prefetch_ahead
 from index.kernels.radix import sort_words
 from index.kernels.record_memory import HITS, VERIFIED, RecordColumns, RecordMemory
 from index.kernels.verify import NO, YES, enter_event, holds, leave_event
-from index.kernels.word_programs import words_hold
+from index.kernels.word_programs import ask_for_program, words_hold
 from index.kernels.words import bits_below
 
 EVENT_SHIFT = 33
@@ -114,6 +114,7 @@ def _run_programs(
             prefetch_ahead(compiled, memory.open_row, at, open_count)
             verdict = holds(compiled.programs, compiled.predicates, batch, memory.scratch, row)
         else:
+            ask_for_program(columns.programs, memory.open_row, at, open_count)
             verdict = words_hold(
                 columns.programs,
                 row,

@@ -178,6 +178,31 @@ def out_of_memory(*_: object) -> NoReturn:
     raise MemoryError
 
 
+def test_sets_of_points_on_a_wide_lane() -> None:
+    """Hashes rule out; the program of what is left knows the codes."""
+    values = [f"v{number}" for number in range(90)]
+    texts = [f"name = '{value}' AND n > {number}" for number, value in enumerate(values)]
+    texts += [
+        f"name IN ('{values[at]}', '{values[at + 7]}', 'v{at}9') AND n = {at % 3}"
+        for at in range(60)
+    ]
+    texts += [
+        "name IN ('v1', 7, TRUE) OR n = 80",
+        "NOT name IN ('v1', 'v2') AND n = 2",
+        "name NOT IN ('v1', 'v2') OR MISSING n",
+        "(name IN ('v3', 'v4')) IS NOT TRUE AND n = 1",
+        "name IN ('V5', 'v6') NOCASE AND n < 3",
+        "name IN (" + ", ".join(f"'{value}'" for value in values) + ") AND n = 1",
+        "ATLEAST 2 OF (name IN ('v8', 'v9'), n = 1, m = 2)",
+    ]
+    events: list[dict[str, Any]] = [
+        {"name": one, "n": n} for one in values[::4] for n in (0, 1, 80)
+    ]
+    events += [{"name": "V5", "n": 2}, {"name": ["v1", "v8"], "n": 2}, {"name": 7}, {"n": 1}]
+    events += [{"name": "v8", "n": 1}, {"name": "v8", "m": 2}, {"name": True, "n": 2}, {}]
+    agree_on(texts, events)
+
+
 def test_memory_of_earlier_calls_is_as_good_as_new(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever was matched before: fewer or larger events, none, or a call that failed."""
     index, scan = Herald.build(subscriptions(WIDE_TEXTS)), Scan.build(subscriptions(WIDE_TEXTS))
