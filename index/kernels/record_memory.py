@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.columns import EventBatch
+from index.kernels.blocks import Blocks
 from index.kernels.cover import Elements
 from index.kernels.event_words import EventMemory, new_event_memory, suits_events
 from index.kernels.lanes import UNTESTED, LaneColumns
@@ -49,6 +50,7 @@ class RecordColumns(NamedTuple):
     elements: Elements  # what each row is filed under, for `explain`
     texts: TextColumns
     programs: WordPrograms  # of rows that are open
+    blocks: Blocks  # of dense buckets
 
 
 class RecordMemory(NamedTuple):

@@ -4,7 +4,8 @@
     2  the bucket of each key, its slot asked for some keys ahead
     3  (bucket, event) pairs by place of the bucket, so that memory is read in sequence, and a
        bucket that several events meet is read once
-    4  the tests of each record of a bucket, on each of its events
+    4  the tests of each record of a bucket, on each of its events; blocks of records at once where
+       a bucket is dense
     5  what passed, sorted by event and row, each once; programs decide what is open
 
 An event alone is a group of one, and takes the same way.
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from index.columns import EventBatch
 from index.kernels import inlined, leaf
+from index.kernels.blocks import BLOCK_ROWS, BUCKET_MIN, first_block, rows_passing
 from index.kernels.event_texts import enter_texts
 from index.kernels.event_words import enter_words, forget_parts, forget_words
 from index.kernels.keys import find_bucket, first_slot
@@ -39,7 +41,7 @@ from index.kernels.record_memory import (
 )
 from index.kernels.schemas import list_event_keys
 from index.kernels.text_runs import TextMemory
-from index.kernels.words import bits_below
+from index.kernels.words import bits_below, trailing_zeros
 
 _KEYS_AHEAD, _RECORDS_AHEAD = 16, 24
 _LANE = np.uint64(0xFFFF)
@@ -49,6 +51,7 @@ _LAST_LANE = np.uint64(48)
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 _ONE, _ZERO = np.uint64(1), np.uint64(0)
 _TWO, _THREE, _FOUR, _FIVE = np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(5)
+_BUCKET_MIN = np.uint64(BUCKET_MIN)
 _RECORD_WORDS, _LANES, _LAST = np.uint64(RECORD_WORDS), np.uint64(TESTS), np.uint64(TESTS + 1)
 
 
@@ -193,6 +196,15 @@ def _test_records(columns: RecordColumns, memory: RecordMemory, bucket_count: in
             memory.met[event_count] = memory.found_event[memory.found[0, at] & _LOW]
             event_count += 1
             at += 1
+        if record_stop - first >= _BUCKET_MIN:
+            block = first_block(columns.blocks, first)
+            if block >= 0:
+                count = _test_blocks(columns, memory, block, record_stop, event_count, count)
+                if later < at < bucket_count:
+                    later, line = at, memory.found[0, at] >> _HALF
+                    for _ in range(_RECORDS_AHEAD):
+                        later, line = _ask_for_record(columns, memory, bucket_count, later, line)
+                continue
         for record in range(first, record_stop):
             later, line = _ask_for_record(columns, memory, bucket_count, later, line)
             start = np.uint64(record) * _RECORD_WORDS
@@ -207,6 +219,52 @@ def _test_records(columns: RecordColumns, memory: RecordMemory, bucket_count: in
                 is_open = np.uint64(memory.events.unsure[event])
                 memory.passed[0, count] = event << _EVENT_SHIFT | row | is_open
                 count += int(passes)
+    return count
+
+
+@inlined
+def _test_blocks(
+    columns: RecordColumns,
+    memory: RecordMemory,
+    block: int,
+    record_stop: np.uint64,
+    event_count: int,
+    count: int,
+) -> int:
+    """Append what passes of a dense bucket, which has blocks from `block` on."""
+    blocks, lanes = columns.blocks, columns.lanes
+    while block < blocks.first.size and blocks.first[block] < np.int64(record_stop):
+        for each in range(event_count):
+            event = int(memory.met[each])
+            if memory.events.unsure[event]:
+                count = _test_one_by_one(columns, memory, block, event, count)
+                continue
+            words = event * int(lanes.first[UNTESTED])
+            left = rows_passing(blocks, lanes, block, memory.events.word, words)
+            found = np.uint64(event) << _EVENT_SHIFT
+            while left != _ZERO:
+                row = np.uint64(blocks.row[block * BLOCK_ROWS + trailing_zeros(left)])
+                memory.passed[0, count] = found | row
+                count += 1
+                left &= left - _ONE
+        block += 1
+    return count
+
+
+@inlined
+def _test_one_by_one(
+    columns: RecordColumns, memory: RecordMemory, block: int, event: int, count: int
+) -> int:
+    """The same for an event that shows more than one value somewhere: all that passes is open."""
+    words = np.uint64(event * columns.lanes.first[UNTESTED])
+    left = columns.blocks.rows[block]
+    while left != _ZERO:
+        record = columns.blocks.first[block] + trailing_zeros(left)
+        start = np.uint64(record) * _RECORD_WORDS
+        row = columns.record[start + _LAST] >> ROW_SHIFT << _ONE | _ONE
+        memory.passed[0, count] = np.uint64(event) << _EVENT_SHIFT | row
+        count += int(_passes(columns.record, memory.events.word, start, words))
+        left &= left - _ONE
     return count
 
 

@@ -203,6 +203,54 @@ def test_sets_of_points_on_a_wide_lane() -> None:
     agree_on(texts, events)
 
 
+def dense(count: int) -> list[str]:
+    """Rows that are all filed under one key, of tests of all kinds on few lanes."""
+    drawn = Random(7)
+    texts = []
+    for number in range(count):
+        low = drawn.randrange(20)
+        tests = [
+            f"x BETWEEN {low} AND {low + drawn.randrange(9)}",
+            f"y = {drawn.randrange(4)}",
+            f"z != {drawn.randrange(4)}",
+            f"NOT w IN ({drawn.randrange(5)}, {drawn.randrange(5)})",
+            "MISSING v",
+            f"ALL u > {drawn.randrange(3)}",  # is left to a program
+        ]
+        chosen = drawn.sample(tests, drawn.randrange(4))
+        texts.append(" AND ".join([f"k = 'key{number % 3}'", *chosen]))
+    return texts
+
+
+def test_dense_buckets_are_tested_in_blocks() -> None:
+    """More rows than a block has, in buckets that several events meet, and arrays among these."""
+    drawn = Random(3)
+    events: list[dict[str, Any]] = [
+        {
+            "k": f"key{drawn.randrange(4)}",
+            **{name: drawn.randrange(6) for name in drawn.sample("xyzwvu", drawn.randrange(6))},
+        }
+        for _ in range(60)
+    ]
+    events += [{"k": "key0", "x": [3, 25], "y": 1}, {"k": ["key0", "key1"], "y": 2}, {"k": "key2"}]
+    events += [{"k": "key1", "x": None, "y": "1", "u": [1, 2]}, {"k": "key1", "u": []}]
+    index = agree_on(dense(600), events)
+    stats = index.stats()
+    assert stats["block_count"] > 3, "more than one a bucket"
+    assert stats["block_bytes"] < 600 * 300
+    few = agree_on(dense(90), events[::3])
+    assert few.stats()["block_count"] == 0, "thirty rows are tested one by one"
+
+
+def test_rows_of_texts_or_of_too_many_attributes_are_no_blocks() -> None:
+    texts = [f"k = 1 AND name CONTAINS '{number}'" for number in range(100)]
+    spread = [f"k = 2 AND a{number} != {number % 60}" for number in range(100)]
+    spread += [f"a{number} = {code}" for number in range(100) for code in range(60)]
+    events: list[dict[str, Any]] = [{"k": 1, "name": "17"}, {"k": 2, "a7": 3}, {"k": 2, "a7": 7}]
+    index = agree_on(texts + spread, events)
+    assert index.stats()["block_count"] == 0
+
+
 def test_memory_of_earlier_calls_is_as_good_as_new(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever was matched before: fewer or larger events, none, or a call that failed."""
     index, scan = Herald.build(subscriptions(WIDE_TEXTS)), Scan.build(subscriptions(WIDE_TEXTS))
