@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from index.access import Shares, cover_elements
 from index.kernels.blocks import (
+    BLOCK_MIN,
     BLOCK_ROWS,
-    BUCKET_MIN,
     Blocks,
     fill_blocks,
     measure_blocks,
@@ -159,7 +159,7 @@ def file_records(compiled: Compiled, filing: Filing) -> RecordColumns:
 def _blocks_of(lanes: LaneColumns, record: NDArray[np.uint64], slots: NDArray[np.uint64]) -> Blocks:
     """The blocks of dense buckets."""
     bounds = np.stack((slots[:, 1] >> 32, slots[:, 1] & 0xFFFFFFFF), axis=1).astype(np.int64)
-    bounds = bounds[bounds[:, 1] - bounds[:, 0] >= BUCKET_MIN]
+    bounds = bounds[bounds[:, 1] - bounds[:, 0] >= BLOCK_MIN]
     bounds = bounds[np.argsort(bounds[:, 0])]
     drawing = new_drawing(int(lanes.first[ALL_LANES]))
     is_dense = np.zeros(len(bounds), np.bool_)

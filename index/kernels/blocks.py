@@ -28,9 +28,9 @@ from index.kernels.record_filing import OPEN, RECORD_WORDS, ROW_SHIFT, SPECIAL, 
 from index.kernels.words import trailing_zeros
 
 BLOCK_ROWS = 64
-BUCKET_MIN = 48
-"""Smaller buckets are tested record by record."""
-ROW_BYTES_MAX = 256
+BLOCK_MIN = 48
+"""Fewer records, of a small bucket or at the end of one, are tested one by one."""
+ROW_BYTES_MAX = 384
 """Blocks that would take more for a row, because their rows name many attributes, are not made."""
 _LANE_BITS, _LANE_MASK = np.uint64(16), np.uint64(0xFFFF)
 _ONE, _ZERO = np.uint64(1), np.uint64(0)
@@ -115,13 +115,16 @@ def measure_blocks(
     drawing: Drawing,
     is_dense: NDArray[np.bool_],
 ) -> tuple[int, int, int]:
-    """Note which buckets, given as [buckets, 2] start and stop, are made blocks of.
+    """Note which buckets, given as [buckets, 2] start and stop, are made blocks of, and let these
+    stop where their blocks do.
 
     Returns how many blocks, lanes of blocks and words of masks there are.
     """
     blocks, lane_total, word_total = 0, 0, 0
     for bucket in range(bounds.shape[0]):
         start, stop = bounds[bucket, 0], bounds[bucket, 1]
+        stop -= (stop - start) % BLOCK_ROWS if (stop - start) % BLOCK_ROWS < BLOCK_MIN else 0
+        bounds[bucket, 1] = stop
         is_dense[bucket] = False
         if not suits_blocks(record, start, stop, lanes.first[TEXT_LANES]):
             continue

@@ -23,7 +23,7 @@ GROUP_WORDS_MAX = 1 << 17
 """A megabyte of words of events: more events share what is read of records, but their words, which
 tests look up, should stay in the cache."""
 GROUP_KEYS_MAX = 1 << 18
-GROUP_CANDIDATES_MAX = 1 << 21
+GROUP_CANDIDATES_MAX = 1 << 18
 """Rows that the events of a group may find before it is closed, unless its first finds more."""
 
 WORD_BITS = 64

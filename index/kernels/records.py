@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from index.columns import EventBatch
 from index.kernels import inlined, leaf
-from index.kernels.blocks import BLOCK_ROWS, BUCKET_MIN, first_block, rows_passing
+from index.kernels.blocks import BLOCK_MIN, BLOCK_ROWS, first_block, rows_passing
 from index.kernels.event_texts import enter_texts
 from index.kernels.event_words import enter_words, forget_parts, forget_words
 from index.kernels.keys import find_bucket, first_slot
@@ -51,7 +51,7 @@ _LAST_LANE = np.uint64(48)
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 _ONE, _ZERO = np.uint64(1), np.uint64(0)
 _TWO, _THREE, _FOUR, _FIVE = np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(5)
-_BUCKET_MIN = np.uint64(BUCKET_MIN)
+_BLOCK_MIN = np.uint64(BLOCK_MIN)
 _RECORD_WORDS, _LANES, _LAST = np.uint64(RECORD_WORDS), np.uint64(TESTS), np.uint64(TESTS + 1)
 
 
@@ -70,13 +70,16 @@ def match_groups(
     Returns the event that is next, what there was too little room for, and how much it needs.
     """
     event_count = batch.entry_start.size - 1
-    event = first_event
+    event, most = first_event, memory.met.size
     while event < event_count:
-        group, bucket_count = _find_buckets(columns, batch, found, memory, event)
+        group, bucket_count = _find_buckets(columns, batch, found, memory, event, most)
         if group == 0:
             forget_words(memory.events, columns.lanes)
             return event, FOR_KEYS, 2 * memory.key.size
+        asked = group
         group, bucket_count, candidates = _close_group(memory, group, bucket_count)
+        # The keys of events that do not fit are looked for again: ask for fewer.
+        most = min(2 * group if group == asked else group + group // 4 + 1, memory.met.size)
         wanted = candidates + group * columns.residue.size
         # One more is written wherever it is not known beforehand whether a row counts.
         if wanted >= memory.open_row.size:
@@ -103,13 +106,14 @@ def _find_buckets(
     found: TextMemory,
     memory: RecordMemory,
     first_event: int,
+    most: int,
 ) -> tuple[int, int]:
-    """Fill `found` with the buckets of a group of events; returns the events and the buckets.
+    """Fill `found` with the buckets of a group of `most` events; returns events and buckets.
 
     There is no event if not even the keys of the first fit.
     """
     event_count = batch.entry_start.size - 1
-    group = min(memory.met.size, event_count - first_event)
+    group = min(most, event_count - first_event)
     has_texts = columns.texts.attribute.size > 0
     count = 0
     for at in range(group):
@@ -196,15 +200,15 @@ def _test_records(columns: RecordColumns, memory: RecordMemory, bucket_count: in
             memory.met[event_count] = memory.found_event[memory.found[0, at] & _LOW]
             event_count += 1
             at += 1
-        if record_stop - first >= _BUCKET_MIN:
+        if record_stop - first >= _BLOCK_MIN:
             block = first_block(columns.blocks, first)
             if block >= 0:
-                count = _test_blocks(columns, memory, block, record_stop, event_count, count)
+                tested_rows = _test_blocks(columns, memory, block, record_stop, event_count, count)
+                count, first = tested_rows
                 if later < at < bucket_count:
                     later, line = at, memory.found[0, at] >> _HALF
                     for _ in range(_RECORDS_AHEAD):
                         later, line = _ask_for_record(columns, memory, bucket_count, later, line)
-                continue
         for record in range(first, record_stop):
             later, line = _ask_for_record(columns, memory, bucket_count, later, line)
             start = np.uint64(record) * _RECORD_WORDS
@@ -230,9 +234,13 @@ def _test_blocks(
     record_stop: np.uint64,
     event_count: int,
     count: int,
-) -> int:
-    """Append what passes of a dense bucket, which has blocks from `block` on."""
+) -> tuple[int, np.uint64]:
+    """Append what passes of a dense bucket, which has blocks from `block` on.
+
+    Returns how much has passed by then, and the first record that is in no block.
+    """
     blocks, lanes = columns.blocks, columns.lanes
+    stop = np.uint64(blocks.first[block])
     while block < blocks.first.size and blocks.first[block] < np.int64(record_stop):
         for each in range(event_count):
             event = int(memory.met[each])
@@ -247,8 +255,11 @@ def _test_blocks(
                 memory.passed[0, count] = found | row
                 count += 1
                 left &= left - _ONE
+        stop = np.uint64(min(blocks.first[block] + BLOCK_ROWS, np.int64(record_stop)))
+        if blocks.rows[block] != ~_ZERO:
+            stop = record_stop  # only the last one of a bucket is not full
         block += 1
-    return count
+    return count, stop
 
 
 @inlined
