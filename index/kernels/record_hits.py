@@ -12,22 +12,13 @@ from index.kernels import inlined, leaf
 from index.kernels.lanes import UNTESTED
 from index.kernels.probe import VERDICT_BITS, Compiled, Hits, prefetch_ahead
 from index.kernels.radix import sort_words
-from index.kernels.record_memory import (
-    HITS,
-    VERIFIED,
-    WORD_BITS,
-    RecordColumns,
-    RecordMemory,
-)
+from index.kernels.record_memory import HITS, VERIFIED, RecordColumns, RecordMemory
 from index.kernels.verify import NO, YES, enter_event, holds, leave_event
 from index.kernels.word_programs import ask_for_program, words_hold
-from index.kernels.words import bits_below, trailing_zeros
+from index.kernels.words import bits_below
 
 EVENT_SHIFT = 33
 _SHIFT = np.uint64(EVENT_SHIFT)
-_WORDS_OF_HIT = 16
-"""Rows that passed are sorted by bits where there is one for so many words of them."""
-_WORD_SHIFT, _IN_WORD = np.uint64(6), np.uint64(WORD_BITS - 1)
 _ONE, _ROW_MASK = np.uint64(1), np.uint64((1 << (EVENT_SHIFT - 1)) - 1)
 
 
@@ -58,32 +49,29 @@ def finish_group(
         stop = start
         while stop < passed and memory.passed[side, stop] >> _SHIFT == np.uint64(at):
             stop += 1
-        place_of_event = first_event, at
-        if (stop - start) * _WORDS_OF_HIT >= memory.row_bits.shape[1]:
-            counts = _hits_by_bits(memory, hits, first_event + at, (side, start, stop))
-        else:
-            mine = sort_words(memory.passed, memory.digit, (side, start, stop), 0, row_stop)
-            counts = _hits_by_order(memory, hits, first_event + at, (mine, start, stop))
-        stop_of_hits = counts[0]
-        if counts[1]:
-            stop_of_hits = _run_programs(
-                columns, compiled, batch, memory, hits, place_of_event, counts
-            )
-        memory.counts[HITS] += stop_of_hits - hits.start[first_event + at]
-        hits.start[first_event + at + 1] = stop_of_hits
+        mine = sort_words(memory.passed, memory.digit, (side, start, stop), 0, row_stop)
+        run = mine, start, stop
+        _finish_event(columns, compiled, batch, memory, hits, (first_event, at), run)
         start = stop
 
 
 @inlined
-def _hits_by_order(
-    memory: RecordMemory, hits: Hits, event: int, run: tuple[int, int, int]
-) -> tuple[int, int]:
-    """List the hits of an event, whose sorted rows are passed[side, start:stop].
-
-    Returns where they end, and how many of them are open.
+def _finish_event(
+    columns: RecordColumns,
+    compiled: Compiled,
+    batch: EventBatch,
+    memory: RecordMemory,
+    hits: Hits,
+    place_of_event: tuple[int, int],
+    run: tuple[int, int, int],
+) -> None:
+    """Append the hits of an event, given as first of its group and number in it, whose sorted rows
+    are passed[side, start:stop].
     """
     side, start, stop = run
-    count, open_count = int(hits.start[event]), 0
+    event = place_of_event[0] + place_of_event[1]
+    first = int(hits.start[event])
+    count, open_count = first, 0
     last = ~np.uint64(0)
     for place in range(start, stop):
         found = memory.passed[side, place]
@@ -95,36 +83,11 @@ def _hits_by_order(
         open_count += int(is_new & (found & _ONE != np.uint64(0)))
         count += int(is_new)
         last = row
-    return count, open_count
-
-
-@inlined
-def _hits_by_bits(
-    memory: RecordMemory, hits: Hits, event: int, run: tuple[int, int, int]
-) -> tuple[int, int]:
-    """The same of rows in any order, if they are many: one bit each, which are read in order."""
-    side, start, stop = run
-    for place in range(start, stop):
-        found = memory.passed[side, place]
-        row = found >> _ONE & _ROW_MASK
-        memory.row_bits[found & _ONE, row >> _WORD_SHIFT] |= _ONE << (row & _IN_WORD)
-    count, open_count = int(hits.start[event]), 0
-    for at in range(memory.row_bits.shape[1]):
-        closed = memory.row_bits[0, at]
-        opened = memory.row_bits[1, at] & ~closed
-        left = closed | opened
-        if left == np.uint64(0):
-            continue
-        memory.row_bits[0, at] = memory.row_bits[1, at] = np.uint64(0)
-        while left != np.uint64(0):
-            row = at * WORD_BITS + trailing_zeros(left)
-            hits.hit[count] = row << VERDICT_BITS | YES
-            memory.open_row[open_count] = row
-            memory.open_place[open_count] = count
-            open_count += int(opened & left & (~left + _ONE) != np.uint64(0))
-            count += 1
-            left &= left - _ONE
-    return count, open_count
+    if open_count:
+        places = count, open_count
+        count = _run_programs(columns, compiled, batch, memory, hits, place_of_event, places)
+    memory.counts[HITS] += count - first
+    hits.start[event + 1] = count
 
 
 @inlined

@@ -26,7 +26,6 @@ GROUP_KEYS_MAX = 1 << 18
 GROUP_CANDIDATES_MAX = 1 << 18
 """Rows that the events of a group may find before it is closed, unless its first finds more."""
 
-WORD_BITS = 64
 KEYS_AT_FIRST = 64
 """Keys that there is room for at first, an event."""
 FOR_KEYS, FOR_CANDIDATES, FOR_HITS = 1, 2, 3
@@ -66,7 +65,6 @@ class RecordMemory(NamedTuple):
     met: NDArray[np.int32]  # [group] the events that meet a bucket
     digit: NDArray[np.int64]  # [DIGITS + 1] to sort with
     passed: NDArray[np.uint64]  # [2, candidates] see index.kernels.record_hits, and room to sort
-    row_bits: NDArray[np.uint64]  # [2, rows / 64] what passed of an event, and what is open of it
     open_row: NDArray[np.int32]  # [candidates] those of an event that programs decide
     open_place: NDArray[np.int64]  # [candidates] places of their hits
     counts: NDArray[np.int64]
@@ -90,19 +88,12 @@ def new_record_memory(
         np.empty(group, np.int32),
         np.empty(DIGITS + 1, np.int64),
         np.empty((2, 0), np.uint64),
-        np.zeros((2, _row_stop(columns) // WORD_BITS + 1), np.uint64),
         np.empty(0, np.int32),
         np.empty(0, np.int64),
         np.zeros(COUNTS, np.int64),
     )
     room = min(KEYS_AT_FIRST * group, GROUP_KEYS_MAX)
     return with_candidates(with_keys(memory, room), min(room, GROUP_CANDIDATES_MAX))
-
-
-def _row_stop(columns: RecordColumns) -> int:
-    """No row of the segment has this number, or a greater one."""
-    last = int(columns.elements.row[-1]) if columns.elements.row.size else -1
-    return max(last, int(columns.residue.max(initial=-1))) + 1
 
 
 def suits(
