@@ -42,6 +42,16 @@ class Network:
         return bool(address[1] >> host_bits == self.base >> host_bits)
 
 
+def regex_options(nocase: bool, bytes_max: int) -> re2.Options:
+    """How RE2 is asked whether a pattern holds somewhere, in bounded memory."""
+    options = re2.Options()
+    options.max_mem = bytes_max
+    options.log_errors = False
+    options.never_capture = True
+    options.case_sensitive = not nocase
+    return options
+
+
 @lru_cache(maxsize=COMPILED_REGEXES_MAX)
 def compile_regex(pattern: str, nocase: bool = False) -> CompiledRegex:
     """RE2's program for an unanchored search; ValueError with RE2's own words if there is none.
@@ -49,11 +59,7 @@ def compile_regex(pattern: str, nocase: bool = False) -> CompiledRegex:
     Time is linear in the text and the program's memory is capped, so no pattern is a trap. NOCASE
     uses RE2's simple folding.
     """
-    options = re2.Options()
-    options.max_mem = REGEX_PROGRAM_BYTES_MAX
-    options.log_errors = False
-    options.never_capture = True
-    options.case_sensitive = not nocase
+    options = regex_options(nocase, REGEX_PROGRAM_BYTES_MAX)
     try:
         compiled: CompiledRegex = re2.compile(pattern, options=options)
     except re2.error as error:

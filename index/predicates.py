@@ -23,6 +23,7 @@ Texts are UTF-8, in code point order byte by byte; those of NOCASE predicates ar
 from __future__ import annotations
 
 from enum import IntEnum
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +68,7 @@ ANY_RUN = 0xFF
 """Token of a LIKE pattern: any run of code points. Neither byte occurs in UTF-8."""
 ANY_ONE = 0xFE
 """Token of a LIKE pattern: exactly one code point."""
+_WRITTEN = bytes.maketrans(bytes([ANY_RUN, ANY_ONE]), b"%_")
 TEXT_END = b"\xff"
 """Greater than any UTF-8 text: the upper bound of a range that has none."""
 
@@ -97,3 +99,16 @@ class PredicateColumns(NamedTuple):
     member_mark: NDArray[np.int16]  # [m] second half
     needle_start: NDArray[np.int64]  # [k+1] needle j is needle[needle_start[j]:needle_start[j+1]]
     needle: NDArray[np.uint8]
+
+
+def needles_of(predicates: PredicateColumns, number: int) -> list[bytes]:
+    """The needles of a predicate, in their order."""
+    record = predicates.record[number]
+    start, size = int(record["start"]), int(record["size"])
+    bounds = predicates.needle_start[start : start + size + 1].tolist()
+    return [predicates.needle[low:high].tobytes() for low, high in pairwise(bounds)]
+
+
+def pattern_text(tokens: bytes) -> str:
+    """The tokens of a LIKE pattern as they are written, apart from escapes."""
+    return tokens.translate(_WRITTEN).decode()

@@ -7,20 +7,19 @@ of nearly all events: it is for statistics, which estimate, and never for answer
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 from index.model import Operator, Predicate, Quantifier, Scalar
 from index.opaque import opaque_predicate
 from index.predicates import (
     ALL,
-    ANY_ONE,
-    ANY_RUN,
     BOOLEAN_MARK,
     NOCASE,
     STRING_MARK,
     TEXT_END,
     PredicateColumns,
     PredicateKind,
+    needles_of,
+    pattern_text,
 )
 from index.vocabulary import Vocabulary
 
@@ -34,7 +33,6 @@ _BY_NEEDLES = {
     PredicateKind.SUFFIX: Operator.SUFFIX,
     PredicateKind.CONTAINS: Operator.CONTAINS,
 }
-_WRITTEN = bytes.maketrans(bytes([ANY_RUN, ANY_ONE]), b"%_")
 
 
 def raised(predicates: PredicateColumns, vocabulary: Vocabulary, number: int) -> Predicate | None:
@@ -61,9 +59,8 @@ def _operand(
     if kind == PredicateKind.EQUAL:
         low, mark = float(record["low"]), int(record["low_residual"])
         return Operator.EQ, _scalar(vocabulary, low, mark)
-    start, size = int(record["start"]), int(record["size"])
     if kind == PredicateKind.IN:
-        members = slice(start, start + size)
+        members = slice(int(record["start"]), int(record["start"]) + int(record["size"]))
         keys = zip(
             predicates.member_number[members].tolist(),
             predicates.member_mark[members].tolist(),
@@ -74,13 +71,12 @@ def _operand(
         return _range(*(_number(record, end) for end in ("low", "high")))
     if kind > PredicateKind.LIKE:
         return None
-    bounds = predicates.needle_start[start : start + size + 1].tolist()
-    needles = [predicates.needle[low:high].tobytes() for low, high in pairwise(bounds)]
+    needles = needles_of(predicates, number)
     if kind in _BY_NEEDLES:
         return _BY_NEEDLES[kind], tuple(needle.decode() for needle in needles)
     if kind == PredicateKind.TEXT_RANGE:
         return _text_range(*needles)
-    return Operator.LIKE, needles[0].translate(_WRITTEN).decode()
+    return Operator.LIKE, pattern_text(needles[0])
 
 
 def _scalar(vocabulary: Vocabulary, number: float, mark: int) -> Scalar:

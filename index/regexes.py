@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from index.columns import EventBatch
 from index.kernels.text_runs import TextColumns
 from index.limits import REGEX_PROGRAM_BYTES_MAX
+from index.model import Predicate
 from index.opaque import opaque_predicate
-from index.patterns import CompiledRegex, compile_regex
+from index.patterns import compile_regex, regex_options
 from index.predicates import PredicateColumns
 
 SET_EXPRESSIONS_MAX = 128
@@ -37,7 +38,7 @@ class _Expressions:
     """Expressions that are tried together; `text` are their numbers as text predicates."""
 
     text: NDArray[np.int32]
-    programs: list[CompiledRegex]
+    alone: list[Predicate]  # the same, to be compiled only if they have to be tried one by one
     together: re2.Set | None
 
     def holding_in(self, string: str) -> list[int]:
@@ -46,7 +47,8 @@ class _Expressions:
             found = self.together.Match(string)
             if found:
                 return [int(self.text[at]) for at in found if at < self.text.size]
-        fits = (program.search(string) is not None for program in self.programs)
+        programs = (compile_regex(str(one.operand), one.nocase) for one in self.alone)
+        fits = (program.search(string) is not None for program in programs)
         return [int(one) for one, holds in zip(self.text, fits, strict=True) if holds]
 
 
@@ -69,7 +71,7 @@ class RegexSets:
         """What fits each string of a batch: starts [strings + 1], and text predicates."""
         counts = np.zeros(batch.string_code.size + 1, np.int64)
         parts = []
-        for string in self._asked(batch).tolist():
+        for string in self._asked(batch).tolist() if self._sets else ():
             start, stop = batch.string_start[string : string + 2].tolist()
             found = self._of(batch.text[start:stop].tobytes())
             counts[string + 1] = found.size
@@ -102,12 +104,7 @@ def _expressions(
 ) -> _Expressions:
     """Expressions of one case to be tried together, unless they are too large for that."""
     expressions = [opaque_predicate(predicates, number) for number in texts.expression[which]]
-    options = re2.Options()
-    options.max_mem = SET_BYTES_MAX
-    options.log_errors = False
-    options.never_capture = True
-    options.case_sensitive = not expressions[0].nocase
-    together = re2.Set.SearchSet(options)
+    together = re2.Set.SearchSet(regex_options(expressions[0].nocase, SET_BYTES_MAX))
     for expression in expressions:
         together.Add(str(expression.operand))
     together.Add(_ANY)
@@ -115,5 +112,4 @@ def _expressions(
         together.Compile()
     except re2.error:
         together = None
-    programs = [compile_regex(str(one.operand), one.nocase) for one in expressions]
-    return _Expressions(which.astype(np.int32), programs, together)
+    return _Expressions(which.astype(np.int32), expressions, together)

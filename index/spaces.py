@@ -28,7 +28,6 @@ Differs  Flat sorted arrays, not a tree of digits: the same disjoint spaces, sma
 from __future__ import annotations
 
 from enum import IntEnum
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +41,7 @@ from index.predicates import (
     TEXT_END,
     PredicateColumns,
     PredicateKind,
+    needles_of,
 )
 from index.runs import begins_run
 
@@ -272,10 +272,8 @@ def text_bounds(predicates: PredicateColumns, number: int) -> list[tuple[bytes, 
 
     No UTF-8 text holds the byte 0xFF, so all texts with a prefix lie before prefix + 0xFF.
     """
-    record = predicates.record[number]
-    start, size, kind = int(record["start"]), int(record["size"]), int(record["kind"])
-    bounds = predicates.needle_start[start : start + size + 1].tolist()
-    needles = [predicates.needle[low:high].tobytes() for low, high in pairwise(bounds)]
+    kind = int(predicates.record[number]["kind"])
+    needles = needles_of(predicates, number)
     if kind == PredicateKind.TEXT_RANGE:
         return [(needles[0], needles[1])]
     if kind == PredicateKind.LIKE:

@@ -37,13 +37,14 @@ class TextSearch:
         """What holds of each string of a batch that some text predicate is asked of."""
         texts, string_count = self._texts, batch.string_code.size
         run, asker = np.full((string_count, 2), -1, np.int64), np.empty(string_count, np.int32)
-        mark, first_mark = self._marks()
-        memory = TextMemory(run, asker, np.empty(0, np.int32), mark, np.zeros(3, np.int64))
+        counts, no_marks = np.zeros(3, np.int64), np.empty(0, np.int64)
+        memory = TextMemory(run, asker, np.empty(0, np.int32), no_marks, counts)
         if not texts.attribute.size:
             return memory
+        mark, first_mark = self._marks()
         told = self._regexes_found(predicates, batch)
         room = FOUND_PER_STRING * string_count + told[1].size + texts.attribute.size
-        memory = memory._replace(found=np.empty(room, np.int32))
+        memory = memory._replace(found=np.empty(room, np.int32), mark=mark)
         mark_strings(texts, batch, memory)
         while not scan_strings(texts, predicates, batch, told, first_mark, memory):
             found = np.empty(2 * memory.found.size, np.int32)

@@ -13,7 +13,6 @@ Lanes    a predicate that only ever has to be TRUE has one bit of its lane's wor
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,16 @@ from index.kernels.needles import BEGIN, END, NeedleTrie, count_nodes, fill_fall
 from index.kernels.text_runs import TextColumns
 from index.model import Operator
 from index.opaque import opaque_predicate
-from index.predicates import ALL, ANY_ONE, ANY_RUN, NOCASE, PredicateColumns, PredicateKind
+from index.predicates import (
+    ALL,
+    ANY_ONE,
+    ANY_RUN,
+    NOCASE,
+    PredicateColumns,
+    PredicateKind,
+    needles_of,
+    pattern_text,
+)
 from index.runs import begins_run
 
 BITS_OF_LANE, PAIRS_OF_LANE = 63, 31
@@ -37,7 +45,6 @@ _WORDS = {
     PredicateKind.CONTAINS: "CONTAINS",
     PredicateKind.LIKE: "LIKE",
 }
-_WRITTEN = bytes.maketrans(bytes([ANY_RUN, ANY_ONE]), b"%_")
 _BEGIN, _END = bytes([BEGIN]), bytes([END])
 _WILDCARD = re.compile(b"[%c%c]" % (ANY_RUN, ANY_ONE))
 
@@ -155,17 +162,9 @@ def words_of_text(predicates: PredicateColumns, path: str, number: int) -> str |
     if kind == PredicateKind.OPAQUE_TEXT:
         words = f"{path} MATCHES {opaque_predicate(predicates, number).operand!r}"
     else:
-        start, stop = int(record["start"]), int(record["start"]) + int(record["size"])
-        bounds = predicates.needle_start[start : stop + 1].tolist()
-        needles = [predicates.needle[low:high].tobytes() for low, high in pairwise(bounds)]
-        words = f"{path} {_WORDS[kind]} " + " or ".join(map(_quoted, needles))
+        needles = map(repr, map(pattern_text, needles_of(predicates, number)))
+        words = f"{path} {_WORDS[kind]} " + " or ".join(needles)
     return words + (" NOCASE" if record["flags"] & NOCASE else "")
-
-
-def _quoted(needle: bytes) -> str:
-    """A needle in quotes; the tokens of a pattern as they are written."""
-    literal = needle.translate(_WRITTEN)
-    return repr(literal.decode())
 
 
 def _defaults(plan: TextPlan, lane_start: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -179,13 +178,10 @@ def _defaults(plan: TextPlan, lane_start: NDArray[np.int64]) -> NDArray[np.uint6
 
 def _needles_of(predicates: PredicateColumns, number: int) -> tuple[list[bytes], bool]:
     """What strings are searched for, and whether they must fit a pattern besides."""
-    record = predicates.record[number]
-    kind = record["kind"]
+    kind = predicates.record[number]["kind"]
     if kind == PredicateKind.OPAQUE_TEXT:
         return [], False
-    start, stop = int(record["start"]), int(record["start"]) + int(record["size"])
-    bounds = predicates.needle_start[start : stop + 1].tolist()
-    texts = [predicates.needle[low:high].tobytes() for low, high in pairwise(bounds)]
+    texts = needles_of(predicates, number)
     if kind == PredicateKind.PREFIX:
         return [_BEGIN + text for text in texts], False
     if kind == PredicateKind.SUFFIX:
@@ -210,8 +206,7 @@ def _piece_of(pattern: bytes) -> tuple[list[bytes], bool]:
 
 def _trie(needles: list[bytes], first: int) -> NeedleTrie:
     """The trie of distinct needles in ascending order, numbered from `first` on."""
-    start = np.zeros(len(needles) + 1, np.int64)
-    np.cumsum([len(needle) for needle in needles], out=start[1:])
+    start = starts_of(np.array([len(needle) for needle in needles], np.int64))
     text = np.frombuffer(b"".join(needles), np.uint8)
     size = count_nodes(start, text)
     label, child_start = np.zeros(size, np.uint8), np.zeros(size + 1, np.int32)

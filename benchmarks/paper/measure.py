@@ -141,10 +141,12 @@ def _prepare(
         count = min(len(workload.payloads), count << int(math.log2(room)))
     events = first_events(count)
     size = workload.batch_events or count
+    if size >= count:
+        return _Contender(name, index, build_s, events, [events])
     starts = range(0, count, size)
     payloads = [workload.payloads[start : min(start + size, count)] for start in starts]
     batches = [decode_payloads(some, index.vocabulary).events for some in payloads]
-    return _Contender(name, index, build_s, events, batches if len(batches) > 1 else [events])
+    return _Contender(name, index, build_s, events, batches)
 
 
 def _compared(contender: _Contender, known: Matches | None) -> Matches:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from index.kernels import inlined, leaf
 from index.kernels.lanes import ALWAYS_LANE, NOTHING, TEXT_LANES, LaneColumns
-from index.kernels.record_filing import OPEN, RECORD_WORDS, ROW_SHIFT, SPECIAL, TESTS
+from index.kernels.record_filing import OPEN, RECORD_WORDS, ROW_SHIFT, SPECIAL, TESTS, lane_of_test
 from index.kernels.words import trailing_zeros
 
 BLOCK_ROWS = 64
@@ -32,7 +32,6 @@ BLOCK_MIN = 48
 """Fewer records, of a small bucket or at the end of one, are tested one by one."""
 ROW_BYTES_MAX = 384
 """Blocks that would take more for a row, because their rows name many attributes, are not made."""
-_LANE_BITS, _LANE_MASK = np.uint64(16), np.uint64(0xFFFF)
 _ONE, _ZERO = np.uint64(1), np.uint64(0)
 
 
@@ -60,12 +59,6 @@ def new_drawing(lane_count: int) -> Drawing:
     return Drawing(np.zeros(lane_count, np.int32), np.zeros(BLOCK_ROWS * TESTS, np.int32))
 
 
-@inlined
-def _lane_of(record: NDArray[np.uint64], line: int, test: int) -> int:
-    lanes = record[line * RECORD_WORDS + (TESTS if test < 4 else TESTS + 1)]
-    return int(np.int64(lanes >> (_LANE_BITS * np.uint64(test & 3)) & _LANE_MASK))
-
-
 @leaf
 def suits_blocks(record: NDArray[np.uint64], start: int, stop: int, first_text: int) -> bool:
     """Are all records of a bucket of narrow tests, in one line, and none of texts?"""
@@ -73,7 +66,7 @@ def suits_blocks(record: NDArray[np.uint64], start: int, stop: int, first_text: 
         if record[line * RECORD_WORDS + TESTS + 1] & SPECIAL != _ZERO:
             return False
         for test in range(TESTS):
-            if _lane_of(record, line, test) >= first_text:
+            if lane_of_test(record, line, test) >= first_text:
                 return False
     return True
 
@@ -84,7 +77,7 @@ def list_lanes(record: NDArray[np.uint64], start: int, stop: int, drawing: Drawi
     count = 0
     for line in range(start, stop):
         for test in range(TESTS):
-            lane = _lane_of(record, line, test)
+            lane = lane_of_test(record, line, test)
             if lane == ALWAYS_LANE:
                 continue
             if drawing.tests[lane] == 0:
@@ -190,7 +183,7 @@ def _fill_lane(
     for line in range(first, stop):
         bit = _ONE << np.uint64(line - first)
         for test in range(TESTS):
-            if _lane_of(record, line, test) != lane:
+            if lane_of_test(record, line, test) != lane:
                 continue
             operand = record[line * RECORD_WORDS + test]
             for code in range(codes + 1):

@@ -9,7 +9,7 @@ from index.columns import ARRAY, PRESENT, EventBatch, ValueType
 from index.kernels import inlined, leaf
 from index.kernels.event_words import WITH_TEXTS, EventMemory, enter_part
 from index.kernels.lanes import TEXT_LANES, UNTESTED, LaneColumns
-from index.kernels.text_runs import TextColumns, TextMemory
+from index.kernels.text_runs import TextColumns, TextMemory, asks_texts
 
 _STRING = int(ValueType.STRING)
 _ALL_BITS = ~np.uint64(0)
@@ -34,11 +34,7 @@ def enter_texts(
     texts, _ = told
     for entry in range(batch.entry_start[event], batch.entry_start[event + 1]):
         attribute = int(batch.entry_attribute[entry])
-        if attribute + 1 >= texts.first.size:
-            continue
-        if texts.first[attribute] == texts.first[attribute + 1]:
-            continue
-        if batch.entry_flags[entry] & PRESENT == 0:
+        if not asks_texts(texts, attribute) or batch.entry_flags[entry] & PRESENT == 0:
             continue
         memory.counts[WITH_TEXTS] = at + 1
         first, stop = batch.value_start[entry], batch.value_start[entry + 1]

@@ -204,15 +204,19 @@ def _list_tests(
     return count, is_open
 
 
+@inlined
+def lane_of_test(record: NDArray[np.uint64], line: int, test: int) -> int:
+    """The lane of a test of a line."""
+    lanes = record[line * RECORD_WORDS + (TESTS if test < 4 else TESTS + 1)]
+    return int(np.int64(lanes >> (_LANE_BITS * np.uint64(test & 3)) & _LANE_MASK))
+
+
 @leaf
 def mark_lanes(record: NDArray[np.uint64], used: NDArray[np.bool_]) -> None:
     """Note the lanes that some record tests."""
     for line in range(record.size // RECORD_WORDS):
-        word = line * RECORD_WORDS + TESTS
         for test in range(TESTS):
-            lanes = record[word] if test < 4 else record[word + 1]
-            lane = np.int64(lanes >> (_LANE_BITS * np.uint64(test & 3)) & _LANE_MASK)
-            used[lane] = True
+            used[lane_of_test(record, line, test)] = True
 
 
 @inlined

@@ -51,14 +51,19 @@ DONE, FILLED, MOST = 0, 1, 2
 MANY = -1
 
 
+@inlined
+def asks_texts(texts: TextColumns, attribute: int) -> bool:
+    """Does some text predicate ask about an attribute?"""
+    is_known = attribute + 1 < texts.first.size
+    return bool(is_known and texts.first[attribute] < texts.first[attribute + 1])
+
+
 @leaf
 def mark_strings(texts: TextColumns, batch: EventBatch, memory: TextMemory) -> None:
     """Note who asks about the strings, by a 0 in `run`."""
     for entry in range(batch.entry_attribute.size):
         attribute = batch.entry_attribute[entry]
-        if attribute + 1 >= texts.first.size:
-            continue
-        if texts.first[attribute] == texts.first[attribute + 1]:
+        if not asks_texts(texts, attribute):
             continue
         for value in range(batch.value_start[entry], batch.value_start[entry + 1]):
             string = batch.value_string[value]
@@ -94,14 +99,13 @@ def scan_strings(
         memory.run[string, 0] = memory.counts[FILLED]
         for at in range(told_start[string], told_start[string + 1]):
             _append(memory, told_predicate[at])
+        named = string, first_mark + string
         if exact_nodes > 1:
             bounds = batch.string_start[string], batch.string_start[string + 1]
-            named = string, first_mark + string
             _scan(texts, texts.exact, 0, predicates, batch.text, bounds, named, memory)
         if texts.folded.label.size > 1:
             bounds = batch.folded_start[string], batch.folded_start[string + 1]
             text = batch.folded_text
-            named = string, first_mark + string
             _scan(texts, texts.folded, exact_nodes, predicates, text, bounds, named, memory)
         memory.run[string, 1] = memory.counts[FILLED]
     memory.counts[DONE] = batch.string_code.size

@@ -86,9 +86,14 @@ def built(kind: type[Built], texts: Sequence[str]) -> tuple[Built, NDArray[np.in
     return segment, np.arange(len(texts), dtype=np.int32)
 
 
+def numbered(nodes: Sequence[Filter]) -> list[Subscription]:
+    """Subscriptions s0, s1, and so on to these filters."""
+    return [Subscription(f"s{number}", node) for number, node in enumerate(nodes)]
+
+
 def subscriptions(texts: Sequence[str]) -> list[Subscription]:
     """Subscriptions s0, s1, ... of these filters."""
-    return [Subscription(f"s{number}", parse_text(text)) for number, text in enumerate(texts)]
+    return numbered([parse_text(text) for text in texts])
 
 
 def matched(index: MatchIndex, events: Sequence[dict[str, Any]]) -> list[list[str]]:

@@ -31,7 +31,7 @@ from index.model import Filter, Subscription
 from index.text_search import TextSearch
 from tests.crowds import crowds
 from tests.drawn import thoroughly
-from tests.index.segments import Rows, built, matched, subscriptions
+from tests.index.segments import Rows, built, matched, numbered, subscriptions
 from tests.strategies import events_near, filters
 
 World = tuple[list[Filter], list[dict[str, Any]]]
@@ -39,10 +39,6 @@ World = tuple[list[Filter], list[dict[str, Any]]]
 worlds: st.SearchStrategy[World] = st.lists(filters(), min_size=1, max_size=8).flatmap(
     lambda nodes: st.tuples(st.just(nodes), st.lists(events_near(*nodes), min_size=1, max_size=5))
 )
-
-
-def numbered(nodes: Sequence[Filter]) -> list[Subscription]:
-    return [Subscription(f"s{number}", node) for number, node in enumerate(nodes)]
 
 
 def agree(index: Herald, scan: Scan, events: Sequence[dict[str, Any]]) -> None:

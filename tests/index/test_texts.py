@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,10 @@ from index.events import encode
 from index.kernels.cover import count_leaves
 from index.kernels.lanes import Lookup
 from index.lanes import build_lanes
-from index.model import And, Filter, IsNotTrue, Not, Operator, Or, Predicate, Subscription
+from index.model import And, Filter, IsNotTrue, Not, Operator, Or, Predicate
 from index.text_search import TextSearch
 from tests.drawn import thoroughly
-from tests.index.segments import Rows, matched, subscriptions
+from tests.index.segments import Rows, matched, numbered, subscriptions
 from tests.strategies import NOW
 
 ALPHABET = "abAB\u00e9\u00c9\u20ac%_."
@@ -52,10 +53,6 @@ def text_filters(leaves: st.SearchStrategy[Filter]) -> st.SearchStrategy[Filter]
 
 
 filters = st.recursive(text_predicates, text_filters, max_leaves=12)
-
-
-def numbered(nodes: Sequence[Filter]) -> list[Subscription]:
-    return [Subscription(f"s{number}", node) for number, node in enumerate(nodes)]
 
 
 def agree(index: Herald, scan: Scan, some: Sequence[dict[str, Any]]) -> None:
@@ -185,7 +182,7 @@ def test_sets_that_run_out_of_memory_are_not_believed() -> None:
     assert isinstance(segment, RecordTable)
     sets = segment._search._regexes
     assert sets is not None
-    sets._sets = [regexes._Expressions(one.text, one.programs, Forgetful()) for one in sets._sets]
+    sets._sets = [replace(one, together=Forgetful()) for one in sets._sets]
     agree(index, scan, [{"a": "xxy"}, {"b": "zz"}, {"a": "q"}, {"a": "", "b": "az"}])
 
 
