@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from index.instants import parse_instant
 from index.model import Instant
 from streaming.decode import Decoded, Records, decode
 from streaming.drift import sample_of
-from streaming.notify import EventReference, Notifier, Place
+from streaming.notify import Notifier, Pairs
 from streaming.packing import DeadLetter, Output, pack
 from streaming.pins import Offsets
 from streaming.refresh import IndexOptions, LiveIndex, live_index
@@ -90,23 +89,23 @@ def match_batch(
         "rejected": count_reasons(decoded.rejected),
         "sample": sample_of(decoded.events),
     }
-    output, notifications = Output(), 0
+    output, count = Output(), 0
     for row, error in decoded.rejected:
         output.bury(dead_letter(records, row, error, request.dead_letter_bytes_max))
         if output.is_full():
             yield pack(output, {})
             output = Output()
-    notifier = Notifier(request.epoch, request.notification_bytes_max)
-    target_of = live.targets(matches, request.instant)
-    for event, rows in matched_events(records, decoded, matches):
-        targets = [target for row in rows if (target := target_of(row)) is not None]
-        if targets:
-            notifications += notifier.notify(event, targets, output)
+    notifier = Notifier(
+        request.epoch, request.notification_bytes_max, records, decoded, live.targets
+    )
+    pairs = pairs_of(decoded, matches, live, request.instant)
+    for notifications in notifier.write(pairs):
+        output.notify_all(*notifications)
+        count += len(notifications[0])
         if output.is_full():
             yield pack(output, {})
             output = Output()
-    counters |= {"notifications": notifications, "notify_s": clock.lap()}
-    yield pack(output, counters)
+    yield pack(output, counters | {"notifications": count, "notify_s": clock.lap()})
 
 
 class _Clock:
@@ -136,33 +135,17 @@ def without_committed(batch: pa.RecordBatch, committed: Offsets) -> pa.RecordBat
     return batch if keep.all() else batch.filter(pa.array(keep))
 
 
-def matched_events(
-    records: Records, decoded: Decoded, matches: Matches
-) -> Iterator[tuple[EventReference, list[int]]]:
-    """Each event that matched, in source order, with the index's rows; never a rejected event."""
-    rejected = {row for row, _ in decoded.rejected}
-    found = np.flatnonzero(np.diff(matches.start))
-    starts, stops = matches.start[found].tolist(), matches.start[found + 1].tolist()
-    rows = matches.row.tolist()
-    places: dict[tuple[str, int], Place] = {}
-    columns = (
-        records.topics.take(found).to_pylist(),
-        records.partitions[found].tolist(),
-        records.offsets[found].tolist(),
-        records.keys.take(found).to_pylist(),
-    )
-    for at, (event, topic, partition, offset, key) in enumerate(
-        zip(found.tolist(), *columns, strict=True)
-    ):
-        if event in rejected:
-            continue
-        place = places.get((topic, partition))
-        if place is None:
-            place = places[topic, partition] = Place.of(topic, partition)
-        reference = EventReference(
-            place, offset, key, decoded.context_of(event), partial(decoded.payload_of, event)
-        )
-        yield reference, rows[starts[at] : stops[at]]
+def pairs_of(decoded: Decoded, matches: Matches, live: LiveIndex, now: Instant) -> Pairs:
+    """Each event with the targets to tell of it: no rejected event, and none that has expired."""
+    found = np.diff(matches.start)
+    event = np.repeat(np.arange(found.size, dtype=np.int32), found)
+    row = matches.row
+    if decoded.rejected:
+        accepted = ~np.isin(event, [rejected for rejected, _ in decoded.rejected])
+        event, row = event[accepted], row[accepted]
+    place = live.places_of(row)
+    alive = live.targets.alive(place, now)
+    return Pairs(event, place) if alive.all() else Pairs(event[alive], place[alive])
 
 
 def dead_letter(records: Records, row: int, error: EventError, bytes_max: int) -> DeadLetter:

@@ -1,202 +1,243 @@
-"""Notify: matches -> records for the notifications topic, in CloudEvents' binary mode.
-
-    key       the subscription's id, or the consumer key it chose: so its order holds
-    ce_id     blake2b-128 of (topic, partition, offset, tenant, id): equal on every replay
-    value     {"subscription":…,"tenant":…,"revision":…,"epoch":…,
-               "event":{"topic":…,"partition":…,"offset":…,"key":…,"id":…}}
-
-In `full` mode "event" also has the event itself: "context" for a CloudEvent, and "data". In
-`compact` mode one record tells of one event and many subscriptions of one tenant:
-
-    {"tenant":…,"epoch":…,"event":{…},"subscriptions":[[id, revision], …]}
+"""Notify: matches -> notifications, in columns; see `notification` for what one is made of.
 
 Building one is a concatenation of bytes: half of it lies in the index, half is made once an event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from hashlib import blake2b
+import itertools
+import operator
+from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import orjson
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from streaming.envelope import HOPS_ATTRIBUTE, hops_of
-from streaming.packing import Output
-from streaming.target import SEPARATOR, Target
+from streaming.decode import Decoded, Records
+from streaming.envelope import hops_of
+from streaming.notification import HOPS_KINDS, Place, id_of
+from streaming.packing import ROW_BYTES_MAX
+from streaming.targets import COMPACT, FULL, TargetTable
 
-ID_BYTES = 16
-SOURCE = "/herald"
-TYPE = "herald.match"
-COMPACT_TYPE = "herald.match.compact"
-CONTENT_TYPE = b"application/json"
-HOPS_KINDS = 128
-"""`hops_max` is at most 100, so a kind is (hops, compact) in one byte."""
-
-
-def headers_of(kind: int) -> list[tuple[str, bytes]]:
-    """The headers of a kind of notification, all but `ce_id`."""
-    compact, hops = divmod(kind, HOPS_KINDS)
-    return [
-        ("ce_specversion", b"1.0"),
-        ("ce_source", SOURCE.encode()),
-        ("ce_type", (COMPACT_TYPE if compact else TYPE).encode()),
-        (f"ce_{HOPS_ATTRIBUTE}", str(hops).encode()),
-        ("content-type", CONTENT_TYPE),
-    ]
+THIN_BYTES = 300
+"""About what a thin notification takes."""
 
 
-HEADERS = [headers_of(kind) for kind in range(2 * HOPS_KINDS)]
-"""By kind, made once: a notification only adds its id."""
+class Pairs(NamedTuple):
+    """Which events have which targets, in the order of telling: events ascend.
 
-
-def notification_id(
-    topic: str, partition: int, offset: int, tenant: str, subscription_id: str
-) -> str:
-    """The id of the notification that tells a subscription of an event."""
-    name = f"{tenant}{SEPARATOR}{subscription_id}".encode()
-    event = EventReference(Place.of(topic, partition), offset)
-    return _id_of(event.origin, name).decode()
-
-
-class EventReference:
-    """One event that matched, as its notifications describe it.
-
-    context   CloudEvents attributes; None for plain JSON.
-    hops      how often the event was a notification already.
-    read_data gives the event's JSON (plain) or its data's; empty: none. Only full mode asks.
+    event   int32[pairs] rows of the batch.
+    place   int32[pairs] places in a `TargetTable`.
     """
 
-    __slots__ = ("_place", "context", "hops", "key", "origin", "read_data")
-
-    def __init__(
-        self,
-        place: Place,
-        offset: int,
-        key: bytes | None = None,
-        context: dict[str, str] | None = None,
-        read_data: Callable[[], bytes] = bytes,
-    ) -> None:
-        self.origin = b"%b%d\0" % (place.origin, offset)
-        self._place = b"%b%d" % (place.json, offset)
-        self.key = key
-        self.context = context
-        self.hops = hops_of(context)
-        self.read_data = read_data
-
-    def thin(self) -> bytes:
-        """Where the event is, as a JSON object without its end."""
-        parts = [self._place]
-        if self.key is not None:
-            try:
-                parts.append(b',"key":' + orjson.dumps(self.key.decode()))
-            except UnicodeDecodeError:
-                parts.append(b',"key_hex":"%b"' % self.key.hex().encode())
-        if self.context is not None and "id" in self.context:
-            parts.append(b',"id":' + orjson.dumps(self.context["id"]))
-        return b"".join(parts)
+    event: NDArray[np.int32]
+    place: NDArray[np.int32]
 
 
-class Place(NamedTuple):
-    """A topic's partition, written once for all its events.
+Columns = tuple[list[bytes], list[bytes], list[bytes], list[int]]
+"""Keys, values, ids and kinds of notifications."""
 
-    origin   the beginning of what notification ids are made of.
-    json     the beginning of an event's description.
+
+class _Events(NamedTuple):
+    """What notifications say of some events.
+
+    kind   uint8[events] hops, one more than the event itself has had.
     """
 
-    origin: bytes
-    json: bytes
+    row: NDArray[np.int32]
+    origin: list[bytes]
+    thin: list[bytes]
+    kind: NDArray[np.uint8]
 
-    @classmethod
-    def of(cls, topic: str, partition: int) -> Place:
-        """The place of a partition's events."""
-        description = b'{"topic":%b,"partition":%d,"offset":' % (orjson.dumps(topic), partition)
-        return cls(f"{topic}{SEPARATOR}{partition}{SEPARATOR}".encode(), description)
+
+class _Written:
+    """Notifications of some pairs, as columns."""
+
+    def __init__(self, event: list[int], columns: Columns) -> None:
+        self._event = event
+        self._columns = columns
+        self._appended = 0
+
+    def append(self, event: int, key: bytes, value: bytes, identifier: bytes, kind: int) -> None:
+        """Add one of an event that may lie before the last."""
+        keys, values, ids, kinds = self._columns
+        keys.append(key)
+        values.append(value)
+        ids.append(identifier)
+        kinds.append(kind)
+        self._event.append(event)
+        self._appended += 1
+
+    def in_order(self) -> Columns:
+        """The columns in the order of events, and of writing for each of them."""
+        if self._appended == 0:
+            return self._columns
+        order = np.argsort(self._event, kind="stable").tolist()
+        keys, values, ids, kinds = ([column[at] for at in order] for column in self._columns)
+        return keys, values, ids, kinds
 
 
 class Notifier:
-    """Writes notifications of one batch at one epoch.
+    """Writes the notifications of one batch at one epoch.
 
     bytes_max   no value is longer, except for a key or id that is.
     """
 
-    def __init__(self, epoch: int, bytes_max: int) -> None:
+    def __init__(
+        self, epoch: int, bytes_max: int, records: Records, decoded: Decoded, targets: TargetTable
+    ) -> None:
         self._epoch = epoch
         self._bytes_max = bytes_max
+        self._records = records
+        self._decoded = decoded
+        self._targets = targets
+        self._places: dict[tuple[str, int], Place] = {}
 
-    def notify(self, event: EventReference, targets: Sequence[Target], output: Output) -> int:
-        """Add the notifications of one event; returns how many records they are."""
-        before = len(output.values)
-        thin = event.thin()
-        tail = b',"epoch":%d,"event":%b}}' % (self._epoch, thin)
-        full: bytes | None = None
-        compact: dict[tuple[bytes, bytes], list[Target]] = {}
-        kind = event.hops + 1
-        for target in targets:
-            if target.mode == "compact":
-                tenant = target.name.partition(b"\0")[0]
-                compact.setdefault((tenant, target.key), []).append(target)
-                continue
-            value = target.fragment + tail
-            if target.mode == "full":
-                full = self._full_tail(event, thin) if full is None else full
-                if len(target.fragment) + len(full) <= self._bytes_max:
-                    value = target.fragment + full
-            output.notify(target.key, value, _id_of(event.origin, target.name), kind)
-        for (tenant, key), group in compact.items():
-            self._notify_compact(event, tenant, key, group, tail, output)
-        return len(output.values) - before
+    def write(self, pairs: Pairs) -> Iterator[Columns]:
+        """Everything about these pairs, in parts of bounded size.
 
-    def _full_tail(self, event: EventReference, thin: bytes) -> bytes:
-        parts = [thin]
-        if event.context is not None:
-            parts.append(b',"context":' + orjson.dumps(event.context))
-        data = event.read_data()
-        if data:
-            parts.append(b',"data":' + data)
-        return b',"epoch":%d,"event":%b}}' % (self._epoch, b"".join(parts))
-
-    def _notify_compact(
-        self,
-        event: EventReference,
-        tenant: bytes,
-        key: bytes,
-        group: list[Target],
-        tail: bytes,
-        output: Output,
-    ) -> None:
-        """Records of at most bytes_max each; which subscriptions share one is fixed by their ids.
-
-        The order of matches depends on how the index is laid out, which a replay may find changed.
+        Notifications are in the order of their events, so that those of equal keys are, too; of one
+        event, compact ones are last.
         """
-        head = b'{"tenant":' + orjson.dumps(tenant.decode()) + tail[:-1] + b',"subscriptions":['
+        modes = self._targets.modes(pairs.place)
+        compact = np.unique(pairs.event[modes == COMPACT])
+        told = 0
+        for first, stop in self._parts(pairs, modes):
+            written = self._write_plain(pairs, modes, first, stop)
+            # An event is told of in compact form when it has no more pairs.
+            is_last = stop == pairs.event.size
+            ended = compact.size if is_last else int(np.searchsorted(compact, pairs.event[stop]))
+            self._write_compact(pairs, modes, compact[told:ended], written)
+            told = ended
+            yield written.in_order()
+
+    def _parts(self, pairs: Pairs, modes: NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
+        """Runs of pairs whose notifications take about as much as an output should hold."""
+        if pairs.event.size == 0:
+            return
+        sizes = np.full(pairs.event.size, THIN_BYTES, np.int64)
+        if full := np.flatnonzero(modes == FULL).tolist():
+            lengths = pc.fill_null(pc.binary_length(self._records.values), 0).to_numpy()
+            sizes[full] += lengths[pairs.event[full]]
+        number = np.cumsum(sizes) // ROW_BYTES_MAX
+        bounds = np.flatnonzero(np.diff(number)) + 1
+        yield from itertools.pairwise([0, *bounds.tolist(), pairs.event.size])
+
+    def _events_of(self, rows: NDArray[np.int32]) -> _Events:
+        """What notifications say of events, which are given by ascending row."""
+        records, contexts = self._records, self._decoded.contexts
+        columns = (
+            records.topics.take(rows).to_pylist(),
+            records.partitions[rows].tolist(),
+            records.offsets[rows].tolist(),
+            records.keys.take(rows).to_pylist(),
+        )
+        origins, thins, kinds = [], [], np.ones(rows.size, np.uint8)
+        for at, (topic, partition, offset, key) in enumerate(zip(*columns, strict=True)):
+            place = self._places.get((topic, partition))
+            if place is None:
+                place = self._places[topic, partition] = Place.of(topic, partition)
+            context = None
+            if contexts is not None:
+                context = contexts[rows[at]]
+                kinds[at] = hops_of(context) + 1
+            origins.append(place.origin_of(offset))
+            thins.append(place.thin(offset, key, context))
+        return _Events(rows, origins, thins, kinds)
+
+    def _write_plain(
+        self, pairs: Pairs, modes: NDArray[np.uint8], first: int, stop: int
+    ) -> _Written:
+        """The notifications of all targets but compact ones."""
+        at = first + np.flatnonzero(modes[first:stop] != COMPACT)
+        event, place = pairs.event[at], pairs.place[at]
+        first_of_event = np.flatnonzero(np.diff(event, prepend=-1))
+        number = np.repeat(
+            np.arange(first_of_event.size), np.diff(first_of_event, append=event.size)
+        )
+        events = self._events_of(event[first_of_event])
+        fragments = self._targets.fragments(place)
+        tails = np.array([self._tail(thin) for thin in events.thin], object)[number].tolist()
+        if full := np.flatnonzero(modes[at] == FULL).tolist():
+            self._lengthen(tails, fragments, events, number, full)
+        origins = np.array(events.origin, object)[number].tolist()
+        columns = (
+            self._targets.keys(place),
+            list(map(operator.add, fragments, tails)),
+            list(map(id_of, origins, self._targets.names(place))),
+            events.kind[number].tolist(),
+        )
+        return _Written(event.tolist(), columns)
+
+    def _tail(self, description: bytes) -> bytes:
+        return b',"epoch":%d,"event":%b}}' % (self._epoch, description)
+
+    def _lengthen(
+        self,
+        tails: list[bytes],
+        fragments: list[bytes],
+        events: _Events,
+        number: NDArray[np.intp],
+        full: list[int],
+    ) -> None:
+        """Put the events themselves into the tails of those pairs, where there is room."""
+        known: dict[int, bytes] = {}
+        for at, event in zip(full, number[full].tolist(), strict=True):
+            if event not in known:
+                known[event] = self._full_tail(int(events.row[event]), events.thin[event])
+            if len(fragments[at]) + len(known[event]) <= self._bytes_max:
+                tails[at] = known[event]
+
+    def _full_tail(self, row: int, thin: bytes) -> bytes:
+        context, data = self._decoded.context_of(row), self._decoded.payload_of(row)
+        if context is not None:
+            thin += b',"context":' + orjson.dumps(context)
+        if data:
+            thin += b',"data":' + data
+        return self._tail(thin)
+
+    def _write_compact(
+        self,
+        pairs: Pairs,
+        modes: NDArray[np.uint8],
+        compact: NDArray[np.int32],
+        written: _Written,
+    ) -> None:
+        """The notifications of the compact targets of some events.
+
+        Which subscriptions share one is fixed by their ids, for the order of matches depends on how
+        the index is laid out, which a replay may find changed.
+        """
+        events = self._events_of(compact)
+        bounds = np.searchsorted(pairs.event, [compact, compact + 1]).T.tolist()
+        for (begin, end), row, origin, thin, kind in zip(bounds, *events, strict=True):
+            place = pairs.place[begin:end][modes[begin:end] == COMPACT]
+            columns = self._targets.names(place), self._targets.keys(place)
+            groups: dict[tuple[bytes, bytes], list[tuple[bytes, bytes]]] = {}
+            for name, key, fragment in zip(*columns, self._targets.fragments(place), strict=True):
+                tenant = name.partition(b"\0")[0]
+                groups.setdefault((tenant, key), []).append((name, fragment))
+            for (tenant, key), group in groups.items():
+                head = b'{"tenant":' + orjson.dumps(tenant.decode()) + self._tail(thin)[:-1]
+                for number, value in self._chunks(head + b',"subscriptions":[', group):
+                    name = b"%b\0\0%b\0%d" % (tenant, key, number)
+                    written.append(
+                        int(row), key, value, id_of(origin, name), HOPS_KINDS + int(kind)
+                    )
+
+    def _chunks(self, head: bytes, group: list[tuple[bytes, bytes]]) -> Iterator[tuple[int, bytes]]:
+        """Number and value of each record about a group, given as names and fragments."""
         room = self._bytes_max - len(head) - 2
         chunk: list[bytes] = []
         size = number = 0
-        for target in sorted(group, key=lambda target: target.name):
-            names = orjson.loads(target.fragment + b"}")
+        for _, fragment in sorted(group):
+            names = orjson.loads(fragment + b"}")
             item = orjson.dumps([names["subscription"], names["revision"]])
             if chunk and size + len(item) + 1 > room:
-                self._flush(event, tenant, key, number, head, chunk, output)
+                yield number, head + b",".join(chunk) + b"]}"
                 chunk, size, number = [], 0, number + 1
             chunk.append(item)
             size += len(item) + 1
-        self._flush(event, tenant, key, number, head, chunk, output)
-
-    @staticmethod
-    def _flush(
-        event: EventReference,
-        tenant: bytes,
-        key: bytes,
-        number: int,
-        head: bytes,
-        chunk: list[bytes],
-        output: Output,
-    ) -> None:
-        chunk_name = b"%b\0\0%b\0%d" % (tenant, key, number)
-        value = head + b",".join(chunk) + b"]}"
-        output.notify(key, value, _id_of(event.origin, chunk_name), HOPS_KINDS + event.hops + 1)
-
-
-def _id_of(origin: bytes, name: bytes) -> bytes:
-    return blake2b(origin + name, digest_size=ID_BYTES).hexdigest().encode()
+        yield number, head + b",".join(chunk) + b"]}"

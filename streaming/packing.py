@@ -3,7 +3,7 @@
 A notification as a Spark row of its own costs the JVM more than matching costs the worker. So each
 batch of events becomes one row, or a few when its output is large:
 
-    notifications   Arrow stream of key | value | id | kind      (kind: see `notify.HEADERS`)
+    notifications   Arrow stream of key | value | id | kind      (kind: see `notification.HEADERS`)
     dead_letters    Arrow stream of key | value | headers
     counters        JSON object of numbers
 
@@ -12,6 +12,7 @@ Rows arrive in source order per partition, and so do the records in them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -66,11 +67,21 @@ class Output:
 
     def notify(self, key: bytes | None, value: bytes, notification_id: bytes, kind: int) -> None:
         """Add one notification."""
-        self.keys.append(key)
-        self.values.append(value)
-        self.ids.append(notification_id)
-        self.kinds.append(kind)
-        self.byte_count += len(value)
+        self.notify_all([key], [value], [notification_id], [kind])
+
+    def notify_all(
+        self,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes],
+        ids: Sequence[bytes],
+        kinds: Sequence[int],
+    ) -> None:
+        """Add notifications, column by column."""
+        self.keys += keys
+        self.values += values
+        self.ids += ids
+        self.kinds += kinds
+        self.byte_count += sum(map(len, values))
 
     def bury(self, letter: DeadLetter) -> None:
         """Add one dead letter."""

@@ -13,10 +13,13 @@ from __future__ import annotations
 import gc
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from index.columns import Matches
 from index.events import Events
@@ -36,11 +39,11 @@ from streaming.snapshot_files import (
     save_index,
     updatable,
 )
-from streaming.target import Target, decode_target, index_id, subscription_of
+from streaming.target import index_id, subscription_of
+from streaming.targets import TargetTable
 
 CHANGES_MAX = 50_000
 """A newer snapshot is opened rather than so many changes carried along."""
-TARGETS_REMEMBERED_MAX = 500_000
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +65,7 @@ class LiveIndex:
 
     epoch, lineage   what it has applied; a batch may ask for it or for an older epoch it still has.
     base_epoch       of the snapshot it stands on; 0: none.
+    targets          those of its subscriptions that have matched.
     """
 
     def __init__(self, options: IndexOptions) -> None:
@@ -69,7 +73,7 @@ class LiveIndex:
         self._folder = Path(options.folder)
         self._index: Updatable | None = None
         self._reader = ChangesReader(self._folder)
-        self._targets: dict[int, Target] = {}
+        self.targets = TargetTable()
         self._unreadable: set[str] = set()
         self._change_count = 0
         self.epoch, self.base_epoch, self.lineage = 0, 0, ""
@@ -91,20 +95,9 @@ class LiveIndex:
         """Rows of the subscriptions that matched as of an epoch that `reach` made reachable."""
         return self._loaded.match(events, now, epoch)
 
-    def targets(self, matches: Matches, now: Instant) -> Callable[[int], Target | None]:
-        """A look-up for the rows of these matches; None for a subscription that has expired."""
-        known = self._targets
-        if len(known) > TARGETS_REMEMBERED_MAX:
-            known.clear()
-        missing = sorted(set(matches.row.tolist()).difference(known))
-        attachments = self._loaded.attachments_of(missing)
-        known.update(zip(missing, map(decode_target, attachments), strict=True))
-
-        def find(row: int) -> Target | None:
-            target = known[row]
-            return None if target.expires is not None and target.has_expired(now) else target
-
-        return find
+    def places_of(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Where `targets` has those of rows that `match` gave, until the next call."""
+        return self.targets.places_of(rows, self._loaded.attachments_of)
 
     def facts(self) -> dict[str, int | float | str]:
         """What metrics tell of this index, by process."""
@@ -121,7 +114,7 @@ class LiveIndex:
     def adopt(self, index: Updatable, epoch: int, lineage: str) -> None:
         """Go on from an index at an epoch."""
         self._index = index
-        self._targets.clear()
+        self.targets.clear()
         self._unreadable.clear()
         self._change_count = 0
         self.epoch = self.base_epoch = epoch

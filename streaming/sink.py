@@ -20,7 +20,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from streaming.notify import HEADERS
+from streaming.notification import HEADERS
 from streaming.packing import Output
 from streaming.patience import patiently
 from streaming.pins import Offsets

@@ -30,6 +30,7 @@ Cost     match O(schemas met + candidates), a cache line each; build O(filings) 
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -153,6 +154,17 @@ class RecordTable(ColumnSegment[RecordColumns]):
 
     def stats(self) -> dict[str, int]:
         """Sizes of the parts, and what `match` has counted so far."""
+        return {
+            **self._sizes,
+            "probe_count": int(self._counts[KEYS]),
+            "bucket_visit_count": int(self._counts[BUCKETS]),
+            "verified_count": int(self._counts[VERIFIED]),
+            **super().stats(),
+        }
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        """Sizes of the parts; to count them takes a walk over all."""
         columns = self._columns
         return {
             "residue_count": columns.residue.size,
@@ -167,10 +179,6 @@ class RecordTable(ColumnSegment[RecordColumns]):
             "block_count": columns.blocks.first.size,
             "block_bytes": sum(part.nbytes for part in columns.blocks),
             "element_bytes": sum(part.nbytes for part in columns.elements),
-            "probe_count": int(self._counts[KEYS]),
-            "bucket_visit_count": int(self._counts[BUCKETS]),
-            "verified_count": int(self._counts[VERIFIED]),
-            **super().stats(),
         }
 
     def check(self, rows: NDArray[np.int32]) -> None:

@@ -23,7 +23,7 @@ from deploy.stack import Stack
 from store import StoreSettings, SubscriptionStore, open_store
 from store.base import Delete, Put
 from store.records import Mode
-from streaming.notify import notification_id
+from streaming.notification import notification_id
 from tests.connected.topics import Publisher, reading
 from tests.streaming.records import equals, subscription
 

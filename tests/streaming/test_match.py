@@ -6,10 +6,10 @@ import orjson
 import pytest
 
 from index.model import Instant
-from store.records import Mode
+from store.records import Mode, SubscriptionRecord
 from streaming.decode import has_envelopes
 from streaming.match import without_committed
-from streaming.notify import HEADERS, notification_id
+from streaming.notification import HEADERS, notification_id
 from streaming.packing import ROW_BYTES_MAX, Output, pack, unpack
 from streaming.target import Target
 from tests.streaming.records import (
@@ -97,6 +97,37 @@ def test_compact_notifications_tell_many_in_chunks_that_a_replay_repeats(tmp_pat
     assert len(set(first.output.ids)) == len(chunks) > 3
     assert sorted(first.output.values) == sorted(again.output.values)
     assert set(first.output.ids) == set(again.output.ids)
+
+
+def subscriptions_of_every_mode() -> list[SubscriptionRecord]:
+    return [
+        subscription(f"{mode}-{number}", equals("a", 1), mode=mode, consumer_key="team")
+        for number in range(5)
+        for mode in Mode
+    ]
+
+
+def test_notifications_of_one_key_are_in_the_order_of_events_in_every_mode(tmp_path: Path) -> None:
+    live = index_of(tmp_path, *subscriptions_of_every_mode())
+    output = match(live, batch_of(*[Record(b'{"a":1}')] * 4)).output
+    offsets = [orjson.loads(value)["event"]["offset"] for value in output.values]
+    assert offsets == sorted(offsets)
+    assert len(offsets) == 4 * (5 + 5 + 1)
+    assert set(output.keys) == {b"team"}
+
+
+@pytest.mark.parametrize("part_bytes", [1, 700, 2_000])
+def test_a_batch_told_in_parts_is_told_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_bytes: int
+) -> None:
+    live = index_of(tmp_path, *subscriptions_of_every_mode())
+    values = (b'{"a":1}', b'{"a":2}', b'{"a":1,"b":"bbb"}', b'{"a":1}')
+    batch = batch_of(*map(Record, values))
+    whole = match(live, batch).output
+    monkeypatch.setattr("streaming.notify.ROW_BYTES_MAX", part_bytes)
+    parts = match(live, batch).output
+    assert parts.values == whole.values
+    assert (parts.keys, parts.ids, parts.kinds) == (whole.keys, whole.ids, whole.kinds)
 
 
 def test_the_key_is_the_consumer_key_where_one_was_chosen(tmp_path: Path) -> None:

@@ -1,0 +1,107 @@
+"""Targets by row: what an index keeps of its subscriptions, decoded once, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.model import Instant
+from store.records import Mode
+from streaming.target import decode_target
+
+REMEMBERED_MAX = 500_000
+"""More decoded targets are forgotten, all at once."""
+NEVER = np.iinfo(np.int64).max
+MODES = tuple(Mode)
+THIN, FULL, COMPACT = map(MODES.index, (Mode.THIN, Mode.FULL, Mode.COMPACT))
+
+_TARGET = np.dtype(
+    [
+        ("name", object),
+        ("key", object),
+        ("fragment", object),
+        ("mode", np.uint8),
+        ("seconds", np.int64),
+        ("nanoseconds", np.int32),
+    ]
+)
+_ROWS_AT_FIRST = 1_024
+
+
+class TargetTable:
+    """The targets of the rows that have matched so far.
+
+    A target's place holds until the next call of `places_of`.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all: rows have other subscriptions from now on."""
+        self._place = np.zeros(0, np.int32)
+        """By row: its place plus one, 0 for a row that is not decoded."""
+        self._count = 0
+        self._target = np.empty(_ROWS_AT_FIRST, _TARGET)
+
+    def places_of(
+        self, rows: NDArray[np.int32], read: Callable[[list[int]], Sequence[bytes]]
+    ) -> NDArray[np.int32]:
+        """The places of rows; `read` gives the encoded targets of those that are not known yet."""
+        if self._count > REMEMBERED_MAX:
+            self.clear()
+        if (beyond := int(rows.max(initial=-1)) + 1) > self._place.size:
+            self._place = np.append(self._place, np.zeros(beyond - self._place.size, np.int32))
+        missing = np.unique(rows[self._place[rows] == 0])
+        if missing.size:
+            self._add(missing, read(missing.tolist()))
+        return self._place[rows] - 1
+
+    def alive(self, places: NDArray[np.int32], now: Instant) -> NDArray[np.bool_]:
+        """Which subscriptions are not over at the pinned time of a batch."""
+        seconds = self._target["seconds"][places]
+        in_second = self._target["nanoseconds"][places] > now.nanoseconds
+        alive: NDArray[np.bool_] = seconds > now.seconds
+        alive |= (seconds == now.seconds) & in_second
+        return alive
+
+    def modes(self, places: NDArray[np.int32]) -> NDArray[np.uint8]:
+        """THIN, FULL or COMPACT."""
+        return self._target["mode"][places]
+
+    def names(self, places: NDArray[np.int32]) -> list[bytes]:
+        """Tenant and id as the index has them."""
+        names: list[bytes] = self._target["name"][places].tolist()
+        return names
+
+    def keys(self, places: NDArray[np.int32]) -> list[bytes]:
+        """The Kafka keys of their notifications."""
+        keys: list[bytes] = self._target["key"][places].tolist()
+        return keys
+
+    def fragments(self, places: NDArray[np.int32]) -> list[bytes]:
+        """The beginnings of their thin notifications."""
+        fragments: list[bytes] = self._target["fragment"][places].tolist()
+        return fragments
+
+    def _add(self, rows: NDArray[np.int32], encoded: Sequence[bytes]) -> None:
+        targets = map(decode_target, encoded)
+        stop = self._count + rows.size
+        if stop > self._target.size:
+            larger = np.empty(max(stop, 2 * self._target.size), _TARGET)
+            larger[: self._count] = self._target[: self._count]
+            self._target = larger
+        self._target[self._count : stop] = [
+            (
+                target.name,
+                target.key,
+                target.fragment,
+                MODES.index(Mode(target.mode)),
+                *(target.expires or (NEVER, 0)),
+            )
+            for target in targets
+        ]
+        self._place[rows] = np.arange(self._count, stop) + 1
+        self._count = stop
