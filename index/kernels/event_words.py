@@ -55,6 +55,8 @@ _NOTHING = _ONE << np.uint64(NOTHING)
 _IN_WORD = np.uint64(63)
 _LANE_MASK = 0xFFFFFFFF
 _FACETS = 0xFF
+_POINTS, _NUMBER_CELLS = 1 << _POINT, 1 << _NUMBER_CELL
+_OF_NUMBERS = _POINTS | _NUMBER_CELLS
 _LINES_AHEAD, _VALUES_AHEAD = 8, 4
 
 
@@ -162,8 +164,14 @@ def enter_words(
         attribute = int(batch.entry_attribute[entry])
         if attribute * LINE_WORDS >= lanes.line.size:
             continue
-        if lanes.line[attribute * LINE_WORDS + HEAD] & _FACETS:
-            _show_entry(lanes, part_used, batch, entry, memory, at, attribute << FACET_BITS)
+        facets = lanes.line[attribute * LINE_WORDS + HEAD] & _FACETS
+        if facets == 0:
+            continue
+        if facets & ~_OF_NUMBERS == 0 and batch.entry_flags[entry] == PRESENT:
+            value = batch.value_start[entry]
+            if _show_integer(lanes, part_used, batch, value, memory, at, attribute):
+                continue
+        _show_entry(lanes, part_used, batch, entry, memory, at, attribute << FACET_BITS)
 
 
 @inlined
@@ -212,6 +220,28 @@ def _show_entry(
         _show_anything(lanes, memory, at, base)
     for value in range(first, stop):
         _show_value(lanes, part_used, batch, value, memory, at, base, is_plain)
+
+
+@inlined
+def _show_integer(
+    lanes: LaneColumns,
+    part_used: NDArray[np.uint64],
+    batch: EventBatch,
+    value: int,
+    memory: EventMemory,
+    at: int,
+    attribute: int,
+) -> bool:
+    """Show the only value of an attribute that numbers are asked of, if its codes are listed."""
+    if batch.value_type[value] != _NUMBER:
+        return False
+    place = direct_place(
+        lanes, attribute, batch.value_number[value], int(batch.value_residual[value])
+    )
+    if place < 0:
+        return False
+    _show_codes(lanes, part_used, memory, at, attribute, direct_codes(lanes, place), True)
+    return True
 
 
 @inlined
@@ -316,9 +346,35 @@ def _show_number(
 ) -> None:
     """The codes of a number, by the line of its attribute."""
     attribute = base >> FACET_BITS
+    codes = _number_codes(lanes, batch, value, attribute)
+    _show_codes(lanes, part_used, memory, at, attribute, codes, is_plain)
+    if _asks(lanes, base, _FOLDED):
+        _show_point(lanes, part_used, memory, at, base | _FOLDED, OTHER, is_plain)
+    if _asks(lanes, base, _NUMBER_CELL) and _is_between(lanes, batch, value, attribute):
+        # A range with a number between two integers has one of these, too.
+        line = attribute * LINE_WORDS
+        after = np.floor(batch.value_number[value]) + 1.0
+        coarse_after = _cell_of(lanes, attribute, after, 0)[1]
+        if coarse_after != codes[2]:
+            lane = int(lanes.line[line + LANES] >> 32)
+            enter_part(part_used, memory, lane, lanes.line[line + CELL_PARTS] + coarse_after)
+
+
+@inlined
+def _show_codes(
+    lanes: LaneColumns,
+    part_used: NDArray[np.uint64],
+    memory: EventMemory,
+    at: int,
+    attribute: int,
+    codes: tuple[int, int, int],
+    is_plain: bool,
+) -> None:
+    """Show the codes of a number, of its point, of its cell, and of the coarser cell."""
     line = attribute * LINE_WORDS
-    code, cell, coarse = _number_codes(lanes, batch, value, attribute)
-    if _asks(lanes, base, _POINT):
+    code, cell, coarse = codes
+    facets = lanes.line[line + HEAD]
+    if facets & _POINTS:
         lane = int(lanes.line[line + LANES] & _LANE_MASK)
         if is_plain:
             _show_code(lanes, memory, at, lane, code)
@@ -326,19 +382,11 @@ def _show_number(
             if hashed:
                 _set_word(lanes, memory, at, hashed, hash_bit(code))
         enter_part(part_used, memory, lane, lanes.line[line + POINT_PARTS] + code)
-    if _asks(lanes, base, _FOLDED):
-        _show_point(lanes, part_used, memory, at, base | _FOLDED, OTHER, is_plain)
-    if _asks(lanes, base, _NUMBER_CELL):
+    if facets & _NUMBER_CELLS:
         lane = int(lanes.line[line + LANES] >> 32)
         if is_plain:
             _show_code(lanes, memory, at, lane, cell)
         enter_part(part_used, memory, lane, lanes.line[line + CELL_PARTS] + coarse)
-        if _is_between(lanes, batch, value, attribute):
-            # A range with a number between two integers has one of these, too.
-            after = np.floor(batch.value_number[value]) + 1.0
-            coarse_after = _cell_of(lanes, attribute, after, 0)[1]
-            if coarse_after != coarse:
-                enter_part(part_used, memory, lane, lanes.line[line + CELL_PARTS] + coarse_after)
 
 
 @inlined
