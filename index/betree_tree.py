@@ -322,16 +322,16 @@ def _capacity_sum(counts: NDArray[np.int32]) -> int:
 def _pools(nodes: int, partitions: int, entries: int) -> Tree:
     return Tree(
         _lines(nodes, NODE),
-        np.empty((partitions, PARTITION_WORDS), np.int32),
-        np.empty((partitions, RANKING_WORDS), np.int64),
+        np.zeros((partitions, PARTITION_WORDS), np.int32),
+        np.zeros((partitions, RANKING_WORDS), np.int64),
         _lines(entries * ENTRY_WORDS, np.int32).reshape(-1, ENTRY_WORDS),
         np.zeros(CONTROL_SIZE, np.int64),
     )
 
 
 def _lines(count: int, dtype: DTypeLike) -> NDArray[Any]:
-    """An array that begins with a cache line."""
+    """Zeros that begin with a cache line; what is never written of them is in snapshots, too."""
     size = count * np.dtype(dtype).itemsize
-    memory = np.empty(size + LINE_BYTES, np.uint8)
+    memory = np.zeros(size + LINE_BYTES, np.uint8)
     start = -memory.ctypes.data % LINE_BYTES
     return memory[start : start + size].view(dtype)

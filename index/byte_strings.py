@@ -6,6 +6,7 @@ The strings SFO, UA and late are start [0 3 5 9] and text "SFOUAlate"; `slot` is
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,22 @@ class ByteStrings:
     def __getitem__(self, number: int) -> bytes:
         return self.text[self.start[number] : self.start[number + 1]].tobytes()
 
-    def arrays(self, name: str) -> dict[str, NDArray[Any]]:
-        """The arrays without spare room, under names that begin with `name`."""
+    def trimmed(self) -> ByteStrings:
+        """The same strings without spare room, and with empty slots: all are yet to be filed."""
         start = self.start[: self.count + 1]
-        return {
-            f"{name}_slot": self.slot,
-            f"{name}_start": start,
-            f"{name}_text": self.text[: start[-1]],
-        }
+        return ByteStrings(start, self.text[: start[-1]], np.zeros_like(self.slot))
+
+    def arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        """The arrays, under names that begin with `name`."""
+        return {f"{name}_slot": self.slot, f"{name}_start": self.start, f"{name}_text": self.text}
+
+
+def seed_of(salt: bytes, *contents: NDArray[Any]) -> np.uint64:
+    """A seed for hashes that is equal wherever all the contents are, so that files are, too; and
+    that nobody can tell who does not know all of them and the salt.
+    """
+    digest = blake2b(salt, digest_size=8)
+    for content in contents:
+        digest.update(content.size.to_bytes(8, "little"))
+        digest.update(np.ascontiguousarray(content).view(np.uint8).data)
+    return np.uint64(int.from_bytes(digest.digest(), "little"))

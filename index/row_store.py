@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import gc
 import json
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.answers import visible_hits
+from index.byte_strings import seed_of
 from index.filter_json import loads_json, parse_json, to_json
 from index.growing import GrowingArray
 from index.kernels.cover import count_leaves
@@ -272,9 +272,9 @@ class RowStore:
             living = np.flatnonzero(self.died == NEVER).tolist()
             self._row_of = {self.id_of(row): row for row in living}
             return
-        self._id_seed = np.uint64(secrets.randbits(64))
-        self._id_slot = np.zeros(1 << (2 * len(self)).bit_length(), np.uint64)
         ids = self._bytes["id"].columns()
+        self._id_seed = seed_of(b"", *ids)
+        self._id_slot = np.zeros(1 << (2 * len(self)).bit_length(), np.uint64)
         insert_strings(self._id_slot, ids, 0, len(self), self._id_seed)
 
     def to_arrays(self) -> Arrays:

@@ -139,7 +139,7 @@ def _grown(array: NDArray[Any], used: int, need: int) -> NDArray[Any]:
     if used + need <= len(array):
         return array
     room = max(need, used // GROWTH, _ROOM)
-    grown = np.empty((used + room, *array.shape[1:]), array.dtype)
+    grown = np.zeros((used + room, *array.shape[1:]), array.dtype)
     grown[:used] = array[:used]
     return grown
 

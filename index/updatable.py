@@ -20,6 +20,7 @@ seen stays as it was. Writers take turns.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -145,18 +146,23 @@ class Updatable(MatchIndex):
         return index
 
     def save(self, path: Path | str, meta: Mapping[str, object] | None = None) -> int:
-        """Write the newest version to a snapshot file; returns its bytes. `meta` is kept beside."""
+        """Write the newest version to a snapshot file; returns its bytes. `meta` is kept beside.
+
+        Files are equal, byte for byte, if the same subscriptions were built in the same order, with
+        equal statistics, and are saved with equal `meta`.
+        """
         with self._writing:
             state = self._state
             base, segment = state.base, state.base_segment
             if state.recent_count or base.dead_count:
                 base, segment = self._merged(state, state.version)
+            header = {"algorithm": self.name, "version": state.version, "meta": dict(meta or {})}
+            salt = json.dumps(header, sort_keys=True).encode()
             arrays = {
-                **with_prefix("vocabulary/", self.vocabulary.to_arrays()),
+                **with_prefix("vocabulary/", self.vocabulary.to_arrays(salt)),
                 **with_prefix("rows/", base.to_arrays()),
                 **with_prefix("segment/", segment.to_arrays()),
             }
-        header = {"algorithm": self.name, "version": state.version, "meta": dict(meta or {})}
         return write_snapshot(path, header, arrays)
 
     @property

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from index.byte_strings import ByteStrings
+from index.byte_strings import ByteStrings, seed_of
 from index.kernels.hashing import (
     ATTRIBUTE,
     NAME_SIZE,
@@ -97,17 +97,25 @@ class Vocabulary:
         vocabulary._base = vocabulary.columns()
         return vocabulary
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything, as arrays of numbers that a snapshot can hold."""
+    def to_arrays(self, salt: bytes = b"") -> dict[str, NDArray[Any]]:
+        """Everything, as arrays of numbers that a snapshot can hold.
+
+        They are equal for vocabularies that were given the same in the same order. Hashes in them
+        start from a seed that takes the salt to guess, for strings come from publishers.
+        """
         with self._lock:
             self.columns()
-            count = self._names.count
+            strings, names = self._strings.trimmed(), self._names.trimmed()
+            node = self._node[: names.count]
+            seed = seed_of(salt, strings.start, strings.text, names.start, names.text, node)
+            insert_strings(strings.slot, strings.columns, 0, strings.count, seed)
+            insert_nodes(names.slot, node, names.text, 1, names.count, seed)
             return {
-                **self._strings.arrays("string"),
-                **self._names.arrays("name"),
-                "node": self._node[:count],
+                **strings.arrays("string"),
+                **names.arrays("name"),
+                "node": node,
                 "attribute_node": np.array(self._attribute_node, np.int32),
-                "scalars": np.array([self._seed, self._folds], np.uint64),
+                "scalars": np.array([seed, self._folds], np.uint64),
             }
 
     @property

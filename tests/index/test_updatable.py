@@ -34,7 +34,9 @@ from index.language import parse_text
 from index.model import Filter, Subscription
 from index.predicate_phase import plain_conjunctions
 from index.recent_rows import RecentRows
-from index.snapshot import SnapshotError
+from index.registry import ALGORITHMS
+from index.segment import under_prefix
+from index.snapshot import SnapshotError, open_snapshot
 from index.updatable import Updatable
 from index.vocabulary import Vocabulary
 from tests.drawn import thoroughly
@@ -430,6 +432,44 @@ def test_an_opened_index_changes_as_any_other_and_never_its_file(tmp_path: Path)
     opened.check()
     assert matched(opened, {"v": [7, 8], "new": {"name": "a new word"}}) == ["n8", "other"]
     assert path.read_bytes() == content
+
+
+UPDATABLE = [kind for kind in ALGORITHMS.values() if issubclass(kind, Updatable)]
+VARIED = (
+    "a = 1 AND b IN (1, 2, 3)",
+    "s LIKE 'x%' OR s LIKE '%y' OR s LIKE '%z%'",
+    "s IN ('one', 'two') AND NOT t = 'three'",
+    "a BETWEEN 1 AND 9 OR MISSING u.v.w",
+    "s MATCHES 'ab+c' AND a > 2.5",
+    "s > 'm' AND s < 'q' AND a != 7",
+    "TRUE",
+)
+
+
+@pytest.mark.parametrize("algorithm", UPDATABLE, ids=lambda kind: kind.name)
+def test_equal_subscriptions_give_equal_files(tmp_path: Path, algorithm: type[Updatable]) -> None:
+    """Whatever seeds the processes that built them have drawn."""
+    rows = [subscription(f"s{at}", VARIED[at % len(VARIED)]) for at in range(200)]
+    contents = []
+    for number in range(2):
+        index = algorithm.build(rows[:150])
+        index.add_all(rows[100:])
+        index.remove("s3")
+        index.save(tmp_path / str(number), {"lineage": "one"})
+        contents.append((tmp_path / str(number)).read_bytes())
+        opened = algorithm.open(tmp_path / str(number))
+        opened.save(tmp_path / "again", {"lineage": "one"})
+        contents.append((tmp_path / "again").read_bytes())
+    assert len(set(contents)) == 1
+    index.save(tmp_path / "other", {"lineage": "two"})
+    seeds = [Vocabulary.from_arrays(vocabulary_in(tmp_path / name)) for name in ("0", "other")]
+    assert seeds[0].columns().seed != seeds[1].columns().seed, (
+        "a lineage keeps its hashes to itself"
+    )
+
+
+def vocabulary_in(path: Path) -> Mapping[str, NDArray[Any]]:
+    return under_prefix("vocabulary/", open_snapshot(path)[1])
 
 
 def test_a_snapshot_of_another_algorithm_is_refused(tmp_path: Path) -> None:
