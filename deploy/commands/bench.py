@@ -16,20 +16,28 @@ from benchmarks import matching
 from deploy.environment import REPOSITORY, UserError
 from deploy.filter_files import read_lines, read_subscriptions
 from index import registry
+from index.model import Subscription
 
-help = "measure matching (match), the whole path (pipeline), or the papers' figures (paper)"
+help = (
+    "measure matching (match), reading events (decode), the whole path (pipeline), or the papers' "
+    "figures (paper)"
+)
 
 ROUNDS = 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the two benchmarks and their arguments."""
+    """Declare the benchmarks and their arguments."""
     kinds = parser.add_subparsers(dest="kind", required=True)
     match = kinds.add_parser("match", help="algorithms side by side on files")
-    match.add_argument(
-        "--subscriptions", type=Path, required=True, help='lines {"id", "expr" or "filter"}'
-    )
-    match.add_argument("--events", type=Path, required=True, help="JSON events, one a line")
+    decode = kinds.add_parser("decode", help="ways to read JSON events, side by side on files")
+    for one in (match, decode):
+        one.add_argument(
+            "--subscriptions", type=Path, required=True, help='lines {"id", "expr" or "filter"}'
+        )
+        one.add_argument("--events", type=Path, required=True, help="JSON events, one a line")
+        one.add_argument("--rounds", type=int, default=ROUNDS, help="figures are medians of these")
+        one.add_argument("--json", action="store_true", help="print the figures as JSON")
     match.add_argument(
         "--algorithm",
         nargs="+",
@@ -37,8 +45,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=sorted(registry.ALGORITHMS),
         help="the algorithms to compare (default: all)",
     )
-    match.add_argument("--rounds", type=int, default=ROUNDS, help="figures are medians of these")
-    match.add_argument("--json", action="store_true", help="print the figures as JSON")
     paper = kinds.add_parser("paper", help="draw figures and tables of the papers again")
     paper.add_argument("names", nargs="*", metavar="NAME", help="figures; without any, a list")
     paper.add_argument(
@@ -62,7 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _bench_paper(arguments)
     if arguments.rounds < 1:
         raise UserError("--rounds must be 1 or more")
-    return _bench_match(arguments) if arguments.kind == "match" else _bench_pipeline(arguments)
+    kinds = {"match": _bench_match, "decode": _bench_decode, "pipeline": _bench_pipeline}
+    return kinds[arguments.kind](arguments)
 
 
 def _bench_paper(arguments: argparse.Namespace) -> int:
@@ -113,11 +120,29 @@ def _lines(figures: dict[str, object]) -> str:
     return "\n".join(f"{name:<28} {value}" for name, value in figures.items())
 
 
-def _bench_match(arguments: argparse.Namespace) -> int:
+def _bench_decode(arguments: argparse.Namespace) -> int:
+    # Arrow takes a second to import, which `bench match` need not wait for.
+    decoding = importlib.import_module("benchmarks.decoding")
+    subscriptions, payloads = _files(arguments)
+    try:
+        figures = decoding.bench(subscriptions, payloads, arguments.rounds, _progress)
+    except AssertionError as error:
+        print(f"herald: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(figures, indent=2) if arguments.json else _lines(figures))
+    return 0
+
+
+def _files(arguments: argparse.Namespace) -> tuple[list[Subscription], list[bytes]]:
     subscriptions = list(read_subscriptions(arguments.subscriptions))
     payloads = read_lines(arguments.events)
     if not subscriptions or not payloads:
         raise UserError("nothing to measure: the subscriptions and the events both need a line")
+    return subscriptions, payloads
+
+
+def _bench_match(arguments: argparse.Namespace) -> int:
+    subscriptions, payloads = _files(arguments)
     chosen = list(dict.fromkeys(arguments.algorithm or sorted(registry.ALGORITHMS)))
     try:
         figures = matching.bench(subscriptions, payloads, chosen, arguments.rounds, _progress)
