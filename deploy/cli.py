@@ -29,6 +29,7 @@ COMMANDS = (
     "match",
     "algorithms",
     "cases",
+    "verify",
     "bench",
     "test",
     "check",

@@ -48,6 +48,14 @@ class Pin:
         return parse_instant(self.now)
 
 
+def offsets_of(named: dict[str, dict[str, int]]) -> Offsets:
+    """Offsets from their JSON, whose keys are strings."""
+    return {
+        topic: {int(partition): int(offset) for partition, offset in partitions.items()}
+        for topic, partitions in named.items()
+    }
+
+
 def instant_now(nanoseconds: int) -> str:
     """A clock reading in nanoseconds since 1970 as a pin has it."""
     return format_instant(Instant(*divmod(nanoseconds, 1_000_000_000)))
@@ -124,10 +132,7 @@ class PinLog:
             if version != FORMAT_VERSION:
                 raise PinError(f"{path} has format {version}; upgrade Herald to read it.")
             for side in ("start", "end"):
-                fields[side] = {
-                    topic: {int(partition): offset for partition, offset in offsets.items()}
-                    for topic, offsets in fields[side].items()
-                }
+                fields[side] = offsets_of(fields[side])
             return Pin(**fields)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise PinError(

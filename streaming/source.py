@@ -12,7 +12,7 @@ import orjson
 from pyspark.sql import DataFrame, SparkSession
 
 from streaming.decode import COLUMNS
-from streaming.pins import Offsets
+from streaming.pins import Offsets, offsets_of
 from streaming.scratch import open_scratch
 from streaming.settings import StreamingSettings
 from streaming.topics import partitions_of
@@ -187,10 +187,7 @@ def planned_offsets(checkpoint: Path, batch: int) -> Offsets:
         offsets = orjson.loads(planned)
         if version != OFFSETS_LOG_VERSION:
             raise ValueError(f"version {version}")
-        return {
-            topic: {int(partition): int(offset) for partition, offset in ends.items()}
-            for topic, ends in offsets.items()
-        }
+        return offsets_of(offsets)
     except (OSError, ValueError, AttributeError) as error:
         raise SourceError(
             f"{path} is not the offset log of one Kafka source ({error}); the checkpoint is "

@@ -1,0 +1,109 @@
+"""The subscriptions as they stood at any epoch, from the entries of the log."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from deploy.verdicts import Told
+from index.evaluate import truth
+from index.instants import parse_instant
+from index.model import Filter, Instant
+from store.base import Change, LogEntry, PutChange
+from store.records import Mode, SubscriptionRecord
+from streaming.target import subscription_of
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """A subscription that was there, as the checker sees it.
+
+    expires   from then on it matches nothing.
+    """
+
+    told: Told
+    key: bytes
+    filter: Filter
+    expires: Instant | None
+
+    def matches(self, event: dict[str, object], now: Instant) -> bool:
+        """Is it to be told of an event?"""
+        if self.expires is not None and before_or_at(self.expires, now):
+            return False
+        return truth(self.filter, event, now) is True
+
+
+class States:
+    """What was subscribed, by epoch and lineage.
+
+    A lineage begins where the store lost the end of the one before: it goes on from the entries
+    that are older than its first.
+    """
+
+    def __init__(self, entries: Iterable[LogEntry]) -> None:
+        self._chains: dict[str, list[LogEntry]] = {}
+        newest: list[LogEntry] = []
+        for entry in entries:
+            chain = self._chains.get(entry.lineage)
+            if chain is None:
+                kept = [known for known in newest if known.epoch < entry.epoch]
+                chain = self._chains[entry.lineage] = kept
+            if not chain or chain[-1].epoch < entry.epoch:
+                chain.append(entry)
+            newest = chain
+        self._lineage, self._next = "", 0
+        self._living: dict[tuple[str, str], Subscribed] = {}
+
+    def at(self, epoch: int, lineage: str) -> list[Subscribed]:
+        """The subscriptions that may match at an epoch; ValueError if its entries are not known.
+
+        Asking for ascending epochs of one lineage costs no more than its entries.
+        """
+        chain = self._chains.get(lineage, [])
+        stop = bisect_right(chain, epoch, key=lambda entry: entry.epoch)
+        if epoch and (stop == 0 or chain[stop - 1].epoch != epoch):
+            raise ValueError(f"it has no entry of epoch {epoch} in lineage {lineage!r}")
+        if lineage != self._lineage or stop < self._next:
+            self._lineage, self._next, self._living = lineage, 0, {}
+        for entry in chain[self._next : stop]:
+            for change in entry.changes:
+                self._living.pop((change.tenant, change.id), None)
+                subscribed = _subscribed(change)
+                if subscribed is not None:
+                    self._living[change.tenant, change.id] = subscribed
+        self._next = stop
+        return list(self._living.values())
+
+
+@lru_cache(maxsize=100_000)
+def _filter_of(content: bytes) -> Filter | None:
+    """The filter of a record; None if it is disabled, or of a later version: it matches nothing."""
+    try:
+        subscription = subscription_of(SubscriptionRecord.from_bytes(content))
+    except ValueError:
+        return None
+    return None if subscription is None else subscription.filter
+
+
+def _subscribed(change: Change) -> Subscribed | None:
+    """A subscription after a change; None if it can match nothing."""
+    if not isinstance(change, PutChange):
+        return None
+    record = change.record
+    found = _filter_of(record.to_bytes())
+    if found is None:
+        return None
+    key = record.tenant if record.mode is Mode.COMPACT else record.id
+    return Subscribed(
+        Told(record.tenant, record.id, record.revision),
+        (key if record.consumer_key is None else record.consumer_key).encode(),
+        found,
+        None if record.expires_at is None else parse_instant(record.expires_at),
+    )
+
+
+def before_or_at(one: Instant, other: Instant) -> bool:
+    """Is an instant not after another?"""
+    return (one.seconds, one.nanoseconds) <= (other.seconds, other.nanoseconds)
