@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from index.kernels import leaf
 from index.kernels.words import bits_below
 
+Words = NDArray[np.uint64] | NDArray[np.uint32]
+
 DIGIT_BITS = 11
 """The places of so many digits, 16 KB, stay in the first cache."""
 DIGITS = 1 << DIGIT_BITS
@@ -22,7 +24,7 @@ _INSERTED_MAX = 64
 
 @leaf
 def sort_words(
-    words: NDArray[np.uint64],
+    words: Words,
     digit: NDArray[np.int64],
     run: tuple[int, int, int],
     low: int,
@@ -30,7 +32,7 @@ def sort_words(
 ) -> int:
     """Sort a run of words by their bits low..high - 1; returns the side on which it is then.
 
-    words  uint64[2, n]         two sides, of which the run's places are free on the other
+    words  [2, n]               two sides, of which the run's places are free on the other
     digit  int64[DIGITS + 1]    room to count in
     run    side, start, stop
     """
@@ -52,8 +54,8 @@ def sort_words(
 
 @leaf
 def _sort_by_digit(
-    source: NDArray[np.uint64],
-    target: NDArray[np.uint64],
+    source: Words,
+    target: Words,
     digit: NDArray[np.int64],
     run: tuple[int, int],
     bits: tuple[int, int],
@@ -76,7 +78,7 @@ def _sort_by_digit(
 
 
 @leaf
-def _insert_words(words: NDArray[np.uint64], start: int, stop: int, low: int, high: int) -> None:
+def _insert_words(words: Words, start: int, stop: int, low: int, high: int) -> None:
     mask = ((np.uint64(1) << np.uint64(high - low)) - np.uint64(1)) << np.uint64(low)
     for at in range(start + 1, stop):
         word, place = words[at], at

@@ -1,6 +1,6 @@
 """What passed the tests of records, as hits: event by event, rows ascending, each once.
 
-A row that passed is event << EVENT_SHIFT | row << 1 | is open; programs decide the open ones.
+A row that passed is row << 1 | is open; programs decide the open ones.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from index.kernels.verify import NO, YES, enter_event, holds, leave_event
 from index.kernels.word_programs import ask_for_program, words_hold
 from index.kernels.words import bits_below
 
-EVENT_SHIFT = 33
-_SHIFT = np.uint64(EVENT_SHIFT)
-_ONE, _ROW_MASK = np.uint64(1), np.uint64((1 << (EVENT_SHIFT - 1)) - 1)
+_ONE = np.uint32(1)
 
 
 @leaf
@@ -30,29 +28,19 @@ def finish_group(
     memory: RecordMemory,
     hits: Hits,
     events: tuple[int, int],
-    passed: int,
 ) -> None:
     """Append the hits of a group, given as first event and number of events; there is room."""
     first_event, group = events
-    for at in range(group):
-        for place in range(columns.residue.size):
-            row = np.uint64(columns.residue[place])
-            memory.passed[0, passed] = np.uint64(at) << _SHIFT | row << _ONE | _ONE
-            passed += 1
-    # By event first: the rows of one are then sorted within the cache.
-    event_stop = EVENT_SHIFT + bits_below(group)
-    side = sort_words(memory.passed, memory.digit, (0, 0, passed), EVENT_SHIFT, event_stop)
     # The bit below the row's: rows that are not open come before open ones that are the same.
     row_stop = 1 + bits_below(compiled.programs.start.size)
-    start = 0
     for at in range(group):
-        stop = start
-        while stop < passed and memory.passed[side, stop] >> _SHIFT == np.uint64(at):
+        start, stop = int(memory.start[at]), int(memory.stop[at])
+        for place in range(columns.residue.size):
+            memory.passed[0, stop] = np.uint32(columns.residue[place]) << _ONE | _ONE
             stop += 1
-        mine = sort_words(memory.passed, memory.digit, (side, start, stop), 0, row_stop)
+        mine = sort_words(memory.passed, memory.digit, (0, start, stop), 0, row_stop)
         run = mine, start, stop
         _finish_event(columns, compiled, batch, memory, hits, (first_event, at), run)
-        start = stop
 
 
 @inlined
@@ -72,15 +60,15 @@ def _finish_event(
     event = place_of_event[0] + place_of_event[1]
     first = int(hits.start[event])
     count, open_count = first, 0
-    last = ~np.uint64(0)
+    last = ~np.uint32(0)
     for place in range(start, stop):
         found = memory.passed[side, place]
-        row = found >> _ONE & _ROW_MASK
+        row = found >> _ONE
         hits.hit[count] = np.int64(row) << VERDICT_BITS | YES
         is_new = row != last
         memory.open_row[open_count] = np.int32(row)
         memory.open_place[open_count] = count
-        open_count += int(is_new & (found & _ONE != np.uint64(0)))
+        open_count += int(is_new & (found & _ONE != np.uint32(0)))
         count += int(is_new)
         last = row
     if open_count:

@@ -64,7 +64,9 @@ class RecordMemory(NamedTuple):
     found_event: NDArray[np.int32]  # numbers in the group
     met: NDArray[np.int32]  # [group] the events that meet a bucket
     digit: NDArray[np.int64]  # [DIGITS + 1] to sort with
-    passed: NDArray[np.uint64]  # [2, candidates] see index.kernels.record_hits, and room to sort
+    start: NDArray[np.int64]  # [group + 1] where `passed` has the rows of each event
+    stop: NDArray[np.int64]  # [group] and where they end by now
+    passed: NDArray[np.uint32]  # [2, candidates] see index.kernels.record_hits, and room to sort
     open_row: NDArray[np.int32]  # [candidates] those of an event that programs decide
     open_place: NDArray[np.int64]  # [candidates] places of their hits
     counts: NDArray[np.int64]
@@ -87,7 +89,9 @@ def new_record_memory(
         np.empty(0, np.int32),
         np.empty(group, np.int32),
         np.empty(DIGITS + 1, np.int64),
-        np.empty((2, 0), np.uint64),
+        np.empty(group + 1, np.int64),
+        np.empty(group, np.int64),
+        np.empty((2, 0), np.uint32),
         np.empty(0, np.int32),
         np.empty(0, np.int64),
         np.zeros(COUNTS, np.int64),
@@ -118,7 +122,7 @@ def with_keys(memory: RecordMemory, count: int) -> RecordMemory:
 def with_candidates(memory: RecordMemory, count: int) -> RecordMemory:
     """The same memory with room for so many candidates."""
     return memory._replace(
-        passed=np.empty((2, count), np.uint64),
+        passed=np.empty((2, count), np.uint32),
         open_row=np.empty(count, np.int32),
         open_place=np.empty(count, np.int64),
     )

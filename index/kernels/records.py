@@ -6,7 +6,7 @@
        bucket that several events meet is read once
     4  the tests of each record of a bucket, on each of its events; blocks of records at once where
        a bucket is dense
-    5  what passed, sorted by event and row, each once; programs decide what is open
+    5  what passed of each event, sorted by row, each once; programs decide what is open
 
 An event alone is a group of one, and takes the same way.
 """
@@ -27,7 +27,7 @@ from index.kernels.prefetch import prefetch
 from index.kernels.probe import Compiled, Hits
 from index.kernels.radix import sort_words
 from index.kernels.record_filing import MORE, OPEN, RECORD_WORDS, ROW_SHIFT, SPECIAL, TESTS
-from index.kernels.record_hits import EVENT_SHIFT, finish_group
+from index.kernels.record_hits import finish_group
 from index.kernels.record_memory import (
     BUCKETS,
     CANDIDATES,
@@ -46,7 +46,6 @@ from index.kernels.words import bits_below, trailing_zeros
 _KEYS_AHEAD, _RECORDS_AHEAD = 16, 24
 _LANE = np.uint64(0xFFFF)
 _LANE_BITS = np.uint64(16)
-_EVENT_SHIFT = np.uint64(EVENT_SHIFT)
 _LAST_LANE = np.uint64(48)
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 _ONE, _ZERO = np.uint64(1), np.uint64(0)
@@ -77,23 +76,25 @@ def match_groups(
             forget_words(memory.events, columns.lanes)
             return event, FOR_KEYS, 2 * memory.key.size
         asked = group
-        group, bucket_count, candidates = _close_group(memory, group, bucket_count)
+        residue_count = columns.residue.size
+        group, bucket_count, wanted = _close_group(memory, group, bucket_count, residue_count)
         # The keys of events that do not fit are looked for again: ask for fewer.
         most = min(2 * group if group == asked else group + group // 4 + 1, memory.met.size)
-        wanted = candidates + group * columns.residue.size
-        # One more is written wherever it is not known beforehand whether a row counts.
+        # One more is written where it is not known beforehand whether a row counts.
         if wanted >= memory.open_row.size:
             forget_words(memory.events, columns.lanes)
             return event, FOR_CANDIDATES, wanted + 1
         _sort_buckets(columns, memory, bucket_count)
-        passed = _test_records(columns, memory, bucket_count)
-        room = passed + group * columns.residue.size
+        _test_records(columns, memory, bucket_count)
+        room = group * residue_count
+        for at in range(group):
+            room += memory.stop[at] - memory.start[at]
         if hits.start[event] + room >= hits.hit.size:
             forget_words(memory.events, columns.lanes)
             return event, FOR_HITS, room + 1
         memory.counts[CANDIDATES] += wanted
         memory.counts[BUCKETS] += bucket_count
-        finish_group(columns, compiled, batch, memory, hits, (event, group), passed)
+        finish_group(columns, compiled, batch, memory, hits, (event, group))
         forget_words(memory.events, columns.lanes)
         event += group
     return event_count, 0, 0
@@ -155,19 +156,25 @@ def _ask_for_slot(table: NDArray[np.uint64], key: np.uint64) -> None:
 
 
 @leaf
-def _close_group(memory: RecordMemory, group: int, bucket_count: int) -> tuple[int, int, int]:
-    """The first events of a group that have few enough candidates: events, buckets, candidates."""
-    total, kept, at = 0, 0, 0
-    while at < bucket_count:
-        event = memory.found_event[at]
-        stop, mine = at, 0
+def _close_group(
+    memory: RecordMemory, group: int, bucket_count: int, residue_count: int
+) -> tuple[int, int, int]:
+    """The first events of a group that have few enough candidates: events, buckets, candidates.
+
+    Each event gets places for its candidates and for rows without key.
+    """
+    total = at = 0
+    for event in range(group):
+        stop, mine = at, residue_count
         while stop < bucket_count and memory.found_event[stop] == event:
             mine += int(memory.found_stop[stop]) - int(np.int64(memory.found[0, stop] >> _HALF))
             stop += 1
         if total + mine > GROUP_CANDIDATES_MAX and event > 0:
-            return int(event), kept, total
+            return event, at, total
+        memory.start[event] = memory.stop[event] = total
         total += mine
-        at = kept = stop
+        memory.start[event + 1] = total
+        at = stop
     return group, bucket_count, total
 
 
@@ -181,13 +188,13 @@ def _sort_buckets(columns: RecordColumns, memory: RecordMemory, bucket_count: in
 
 
 @leaf
-def _test_records(columns: RecordColumns, memory: RecordMemory, bucket_count: int) -> int:
-    """Fill `passed` with the rows whose records pass; returns how many.
+def _test_records(columns: RecordColumns, memory: RecordMemory, bucket_count: int) -> None:
+    """Fill `passed` with the rows whose records pass.
 
     Places are unsigned where they are used most: numba lets signed ones count from the end, too.
     """
     tested = np.uint64(columns.lanes.first[UNTESTED])
-    count = at = 0
+    at = 0
     # Bucket and record that are asked for next, some records ahead of those that are tested.
     later, line = 0, memory.found[0, 0] >> _HALF
     for _ in range(_RECORDS_AHEAD):
@@ -203,8 +210,7 @@ def _test_records(columns: RecordColumns, memory: RecordMemory, bucket_count: in
         if record_stop - first >= _BLOCK_MIN:
             block = first_block(columns.blocks, first)
             if block >= 0:
-                tested_rows = _test_blocks(columns, memory, block, record_stop, event_count, count)
-                count, first = tested_rows
+                first = _test_blocks(columns, memory, block, record_stop, event_count)
                 if later < at < bucket_count:
                     later, line = at, memory.found[0, at] >> _HALF
                     for _ in range(_RECORDS_AHEAD):
@@ -213,17 +219,22 @@ def _test_records(columns: RecordColumns, memory: RecordMemory, bucket_count: in
             later, line = _ask_for_record(columns, memory, bucket_count, later, line)
             start = np.uint64(record) * _RECORD_WORDS
             last = columns.record[start + _LAST]
-            row = last >> ROW_SHIFT << _ONE | (_ONE if last & OPEN else _ZERO)
+            row = np.uint32(last >> ROW_SHIFT << _ONE | (_ONE if last & OPEN else _ZERO))
             for each in range(event_count):
                 event = np.uint64(memory.met[each])
                 if last & SPECIAL == _ZERO:
                     passes = _passes(columns.record, memory.events.word, start, event * tested)
                 else:
                     passes = _passes_slowly(columns, memory, start, event)
-                is_open = np.uint64(memory.events.unsure[event])
-                memory.passed[0, count] = event << _EVENT_SHIFT | row | is_open
-                count += int(passes)
-    return count
+                _add(memory, event, row | np.uint32(memory.events.unsure[event]), passes)
+
+
+@inlined
+def _add(memory: RecordMemory, event: np.uint64, row: np.uint32, passes: bool) -> None:
+    """Append a row of an event if it passes; without a branch."""
+    place = np.uint64(memory.stop[event])
+    memory.passed[0, place] = row
+    memory.stop[event] = np.int64(place) + int(passes)
 
 
 @inlined
@@ -233,11 +244,10 @@ def _test_blocks(
     block: int,
     record_stop: np.uint64,
     event_count: int,
-    count: int,
-) -> tuple[int, np.uint64]:
+) -> np.uint64:
     """Append what passes of a dense bucket, which has blocks from `block` on.
 
-    Returns how much has passed by then, and the first record that is in no block.
+    Returns the first record that is in no block.
     """
     blocks, lanes = columns.blocks, columns.lanes
     stop = np.uint64(blocks.first[block])
@@ -245,38 +255,35 @@ def _test_blocks(
         for each in range(event_count):
             event = int(memory.met[each])
             if memory.events.unsure[event]:
-                count = _test_one_by_one(columns, memory, block, event, count)
+                _test_one_by_one(columns, memory, block, event)
                 continue
             words = event * int(lanes.first[UNTESTED])
             left = rows_passing(blocks, lanes, block, memory.events.word, words)
-            found = np.uint64(event) << _EVENT_SHIFT
+            place = np.uint64(memory.stop[event])
             while left != _ZERO:
-                row = np.uint64(blocks.row[block * BLOCK_ROWS + trailing_zeros(left)])
-                memory.passed[0, count] = found | row
-                count += 1
+                memory.passed[0, place] = blocks.row[block * BLOCK_ROWS + trailing_zeros(left)]
+                place += _ONE
                 left &= left - _ONE
+            memory.stop[event] = np.int64(place)
         stop = np.uint64(min(blocks.first[block] + BLOCK_ROWS, np.int64(record_stop)))
         if blocks.rows[block] != ~_ZERO:
             stop = record_stop  # only the last one of a bucket is not full
         block += 1
-    return count, stop
+    return stop
 
 
 @inlined
-def _test_one_by_one(
-    columns: RecordColumns, memory: RecordMemory, block: int, event: int, count: int
-) -> int:
+def _test_one_by_one(columns: RecordColumns, memory: RecordMemory, block: int, event: int) -> None:
     """The same for an event that shows more than one value somewhere: all that passes is open."""
     words = np.uint64(event * columns.lanes.first[UNTESTED])
     left = columns.blocks.rows[block]
     while left != _ZERO:
         record = columns.blocks.first[block] + trailing_zeros(left)
         start = np.uint64(record) * _RECORD_WORDS
-        row = columns.record[start + _LAST] >> ROW_SHIFT << _ONE | _ONE
-        memory.passed[0, count] = np.uint64(event) << _EVENT_SHIFT | row
-        count += int(_passes(columns.record, memory.events.word, start, words))
+        row = np.uint32(columns.record[start + _LAST] >> ROW_SHIFT << _ONE | _ONE)
+        passes = _passes(columns.record, memory.events.word, start, words)
+        _add(memory, np.uint64(event), row, passes)
         left &= left - _ONE
-    return count
 
 
 @inlined
