@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.json
 
-from benchmarks.matching import BATCH_EVENTS, CountsDifferError
+from benchmarks.matching import CountsDifferError, batches_of
 from index.algorithms.herald import Herald
 from index.events import Events, decode_payloads, encode
 from index.model import Instant, Subscription
@@ -40,7 +40,7 @@ def bench(
     """
     progress(f"building over {len(subscriptions):,} subscriptions")
     index = Herald.build(subscriptions)
-    batches = [payloads[at : at + BATCH_EVENTS] for at in range(0, len(payloads), BATCH_EVENTS)]
+    batches = list(batches_of(payloads))
     readers = readers_for(index.vocabulary)
     progress("comparing the matches of both ways to columns")
     _assert_equal(index, readers, batches)

@@ -95,13 +95,14 @@ def _prepare(
     started = time.perf_counter()
     index = algorithm.build(subscriptions)
     build_s = time.perf_counter() - started
-    batches = [decode_payloads(some, index.vocabulary).events for some in _batches(payloads)]
+    batches = [decode_payloads(some, index.vocabulary).events for some in batches_of(payloads)]
     decode_s = sum(events.decode_s for events in batches)
     singles = [decode_payloads([one], index.vocabulary).events for one in payloads[:SINGLE_EVENTS]]
     return Contender(name, index, build_s, batches, 1e6 * decode_s / max(1, len(payloads)), singles)
 
 
-def _batches(payloads: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+def batches_of(payloads: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """The payloads in batches of the size that benchmarks match at once."""
     for start in range(0, len(payloads), BATCH_EVENTS):
         yield payloads[start : start + BATCH_EVENTS]
 

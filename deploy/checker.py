@@ -1,7 +1,8 @@
 """The checker: was everything told that had to be, once, in order, in time, and nothing else?
 
 It evaluates every filter on every event as docs/semantics.md says, and shares nothing with the path
-it judges but that evaluation, the opening of envelopes and the ids of notifications. It finds
+it judges but that evaluation, the plain reading of events, and what the key and the expiry of a
+subscription and the ids of its notifications are. It finds
 
     lost       an event matched a subscription at its pinned epoch, and no notification says so; or
                it was refused, and there is no dead letter
@@ -17,18 +18,19 @@ one of them; notifications say which.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from deploy.history import History, Record
-from deploy.subscription_states import States, Subscribed, before_or_at
+from deploy.subscription_states import States, Subscribed
 from deploy.verdicts import Place, Said, Told, Verdict, said_by
-from index.decode import parse_event, parse_value
 from index.errors import EventError
 from index.instants import parse_instant
 from index.limits import LIMITS
 from index.model import Instant
+from index.payloads import Payloads
 from streaming.envelope import hops_of, open_envelope
 from streaming.notification import notification_id
 from streaming.pins import Pin
@@ -71,7 +73,7 @@ class _Check:
         """Who is to be told of each event, as of each batch that covers it."""
         states = States(self._history.entries)
         expected: Expected = {}
-        read = {place: self._read(place, record) for place, record in self._events.items()}
+        read = {place: self._read(record) for place, record in self._events.items()}
         for pin in self._history.pins:
             subscribed = states.at(pin.epoch, pin.lineage)
             for place in self._covered(pin):
@@ -97,21 +99,14 @@ class _Check:
                     if place in self._events:
                         yield place
 
-    def _read(self, place: Place, record: Record) -> dict[str, object] | None:
+    def _read(self, record: Record) -> dict[str, object] | None:
         """An event as filters see it; None if it is to be refused."""
+        prefix = () if self._history.lift_data else ("data",)
         try:
-            envelope = open_envelope(record.value, record.headers, LIMITS)
-            if hops_of(envelope.context) > self._history.hops_max:
+            payload, context = open_envelope(record.value, record.headers, LIMITS)
+            if hops_of(context) > self._history.hops_max:
                 return None
-            if envelope.context is None:
-                return parse_event(envelope.payload)
-            event: dict[str, object] = dict(envelope.context)
-            if not envelope.payload:
-                return event
-            if not self._history.lift_data:
-                return event | {"data": parse_value(envelope.payload, depth=1)}
-            data = parse_event(envelope.payload)
-            return data | event
+            return Payloads.of([payload], LIMITS, [context], prefix).event(0)
         except EventError:
             return None
 
@@ -136,7 +131,7 @@ class _Check:
         (told,) = said.told
         if record.header("ce_id") != notification_id(*said.place, told.tenant, told.id):
             self._verdict.find("false", f"{place_of(record)} has another id than it must have")
-        if told in due and record.key != due[told].key:
+        if told in due and record.key != due[told].target.key:
             self._verdict.find("false", f"{place_of(record)} has the key {record.key!r}")
 
     def _compare(self, expected: Expected, said: list[tuple[Record, Said]]) -> None:
@@ -228,10 +223,11 @@ class _Check:
             if pin.lineage == before.lineage and pin.epoch < before.epoch:
                 words = f"batch {pin.batch} is at epoch {pin.epoch}, after {before.epoch}"
                 self._verdict.find("backward", words)
-        acknowledged = [(parse_instant(one.at), one.epoch) for one in self._history.writes]
+        writes = sorted((parse_instant(one.at), one.epoch) for one in self._history.writes)
+        newest = [0, *accumulate((epoch for _, epoch in writes), max)]
         for pin in self._history.pins:
             limit = Instant(pin.instant.seconds - FRESH_S, pin.instant.nanoseconds)
-            due = max((epoch for at, epoch in acknowledged if before_or_at(at, limit)), default=0)
+            due = newest[bisect_right(writes, limit, key=lambda write: write[0])]
             if pin.epoch < due:
                 words = f"batch {pin.batch} is at epoch {pin.epoch}, when {due} was acknowledged"
                 self._verdict.find("stale", words)

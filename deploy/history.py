@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -74,8 +74,8 @@ class HistoryWriter:
 
     def __init__(self, file: BinaryIO, history: History) -> None:
         self._file = file
-        run = {"delivery": history.delivery, "hops_max": history.hops_max}
-        self._write("run", {"v": FORMAT_VERSION, **run, "lift_data": history.lift_data})
+        run = {name: getattr(history, name) for name in ("delivery", "hops_max", "lift_data")}
+        self._write("run", {"v": FORMAT_VERSION} | run)
 
     def record(self, kind: str, record: Record) -> None:
         """An event, a notification or a dead letter."""
@@ -94,8 +94,7 @@ class HistoryWriter:
 
     def pin(self, pin: Pin) -> None:
         """The pin of a batch, as often as it is another one than before."""
-        fields = {name: getattr(pin, name) for name in Pin.__dataclass_fields__}
-        self._write("pin", fields)
+        self._write("pin", asdict(pin))
 
     def _write(self, kind: str, fields: dict[str, Any]) -> None:
         line = orjson.dumps({"kind": kind} | fields, option=orjson.OPT_NON_STR_KEYS)

@@ -5,34 +5,25 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
 from deploy.verdicts import Told
 from index.evaluate import truth
-from index.instants import parse_instant
 from index.model import Filter, Instant
 from store.base import Change, LogEntry, PutChange
-from store.records import Mode, SubscriptionRecord
-from streaming.target import subscription_of
+from streaming.target import Target, decode_target, subscription_of
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """A subscription that was there, as the checker sees it.
-
-    expires   from then on it matches nothing.
-    """
+    """A subscription that was there, as the checker sees it."""
 
     told: Told
-    key: bytes
+    target: Target
     filter: Filter
-    expires: Instant | None
 
     def matches(self, event: dict[str, object], now: Instant) -> bool:
         """Is it to be told of an event?"""
-        if self.expires is not None and before_or_at(self.expires, now):
-            return False
-        return truth(self.filter, event, now) is True
+        return not self.target.has_expired(now) and truth(self.filter, event, now) is True
 
 
 class States:
@@ -77,33 +68,15 @@ class States:
         return list(self._living.values())
 
 
-@lru_cache(maxsize=100_000)
-def _filter_of(content: bytes) -> Filter | None:
-    """The filter of a record; None if it is disabled, or of a later version: it matches nothing."""
-    try:
-        subscription = subscription_of(SubscriptionRecord.from_bytes(content))
-    except ValueError:
-        return None
-    return None if subscription is None else subscription.filter
-
-
 def _subscribed(change: Change) -> Subscribed | None:
-    """A subscription after a change; None if it can match nothing."""
+    """A subscription after a change; None if it is gone, disabled, or of a later version."""
     if not isinstance(change, PutChange):
         return None
-    record = change.record
-    found = _filter_of(record.to_bytes())
-    if found is None:
+    try:
+        subscription = subscription_of(change.record)
+    except ValueError:
         return None
-    key = record.tenant if record.mode is Mode.COMPACT else record.id
-    return Subscribed(
-        Told(record.tenant, record.id, record.revision),
-        (key if record.consumer_key is None else record.consumer_key).encode(),
-        found,
-        None if record.expires_at is None else parse_instant(record.expires_at),
-    )
-
-
-def before_or_at(one: Instant, other: Instant) -> bool:
-    """Is an instant not after another?"""
-    return (one.seconds, one.nanoseconds) <= (other.seconds, other.nanoseconds)
+    if subscription is None:
+        return None
+    told = Told(change.tenant, change.id, change.record.revision)
+    return Subscribed(told, decode_target(subscription.attachment), subscription.filter)

@@ -69,6 +69,11 @@ class Records:
         for length in pc.list_value_length(self.headers).fill_null(0).to_pylist():
             yield list(islice(pairs, length))
 
+    def value_bytes(self) -> NDArray[np.int64]:
+        """int64[n] the length of each value, 0 for one that is null."""
+        lengths = pc.fill_null(pc.binary_length(self.values), 0)
+        return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
+
     def headers_of(self, row: int) -> list[tuple[str, bytes | None]]:
         """The headers of one record."""
         return [(header["key"], header["value"]) for header in self.headers[row].as_py() or ()]

@@ -100,7 +100,7 @@ def match_batch(
     )
     pairs = pairs_of(decoded, matches, live, request.instant)
     for notifications in notifier.write(pairs):
-        output.notify_all(*notifications)
+        output.notify(*notifications)
         count += len(notifications[0])
         if output.is_full():
             yield pack(output, {})

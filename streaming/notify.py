@@ -5,20 +5,18 @@ Building one is a concatenation of bytes: half of it lies in the index, half is 
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import orjson
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from streaming.decode import Decoded, Records
 from streaming.envelope import hops_of
 from streaming.notification import HOPS_KINDS, Place, id_of
-from streaming.packing import ROW_BYTES_MAX
+from streaming.packing import parts_of
 from streaming.targets import COMPACT, FULL, TargetTable
 
 THIN_BYTES = 300
@@ -52,30 +50,25 @@ class _Events(NamedTuple):
     kind: NDArray[np.uint8]
 
 
-class _Written:
-    """Notifications of some pairs, as columns."""
+class _Written(NamedTuple):
+    """Notifications of some pairs, as columns, and the events they tell of."""
 
-    def __init__(self, event: list[int], columns: Columns) -> None:
-        self._event = event
-        self._columns = columns
-        self._appended = 0
+    event: list[int]
+    columns: Columns
 
     def append(self, event: int, key: bytes, value: bytes, identifier: bytes, kind: int) -> None:
         """Add one of an event that may lie before the last."""
-        keys, values, ids, kinds = self._columns
+        keys, values, ids, kinds = self.columns
         keys.append(key)
         values.append(value)
         ids.append(identifier)
         kinds.append(kind)
-        self._event.append(event)
-        self._appended += 1
+        self.event.append(event)
 
     def in_order(self) -> Columns:
         """The columns in the order of events, and of writing for each of them."""
-        if self._appended == 0:
-            return self._columns
-        order = np.argsort(self._event, kind="stable").tolist()
-        keys, values, ids, kinds = ([column[at] for at in order] for column in self._columns)
+        order = np.argsort(self.event, kind="stable").tolist()
+        keys, values, ids, kinds = ([column[at] for at in order] for column in self.columns)
         return keys, values, ids, kinds
 
 
@@ -109,21 +102,19 @@ class Notifier:
             # An event is told of in compact form when it has no more pairs.
             is_last = stop == pairs.event.size
             ended = compact.size if is_last else int(np.searchsorted(compact, pairs.event[stop]))
-            self._write_compact(pairs, modes, compact[told:ended], written)
-            told = ended
-            yield written.in_order()
+            if told < ended:
+                self._write_compact(pairs, modes, compact[told:ended], written)
+                told = ended
+                yield written.in_order()
+            else:
+                yield written.columns
 
     def _parts(self, pairs: Pairs, modes: NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
         """Runs of pairs whose notifications take about as much as an output should hold."""
-        if pairs.event.size == 0:
-            return
         sizes = np.full(pairs.event.size, THIN_BYTES, np.int64)
         if full := np.flatnonzero(modes == FULL).tolist():
-            lengths = pc.fill_null(pc.binary_length(self._records.values), 0).to_numpy()
-            sizes[full] += lengths[pairs.event[full]]
-        number = np.cumsum(sizes) // ROW_BYTES_MAX
-        bounds = np.flatnonzero(np.diff(number)) + 1
-        yield from itertools.pairwise([0, *bounds.tolist(), pairs.event.size])
+            sizes[full] += self._records.value_bytes()[pairs.event[full]]
+        return parts_of(sizes)
 
     def _events_of(self, rows: NDArray[np.int32]) -> _Events:
         """What notifications say of events, which are given by ascending row."""

@@ -12,11 +12,14 @@ Rows arrive in source order per partition, and so do the records in them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
 import pyarrow as pa
+from numpy.typing import NDArray
 
 PACKED_TYPE = pa.schema(
     [("notifications", pa.binary()), ("dead_letters", pa.binary()), ("counters", pa.binary())]
@@ -65,11 +68,7 @@ class Output:
         self.dead_letters: list[DeadLetter] = []
         self.byte_count = 0
 
-    def notify(self, key: bytes | None, value: bytes, notification_id: bytes, kind: int) -> None:
-        """Add one notification."""
-        self.notify_all([key], [value], [notification_id], [kind])
-
-    def notify_all(
+    def notify(
         self,
         keys: Sequence[bytes | None],
         values: Sequence[bytes],
@@ -91,6 +90,14 @@ class Output:
     def is_full(self) -> bool:
         """Whether it is time to pack this output and begin another."""
         return self.byte_count >= ROW_BYTES_MAX
+
+
+def parts_of(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Runs of records, given by their bytes, that take about as much as a row should hold."""
+    if sizes.size:
+        number = np.cumsum(sizes) // ROW_BYTES_MAX
+        bounds = np.flatnonzero(np.diff(number)) + 1
+        yield from pairwise([0, *bounds.tolist(), sizes.size])
 
 
 def pack(output: Output, counters: dict[str, Any]) -> pa.RecordBatch:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from streaming.decode import Records
 from streaming.match import MatchRequest, without_committed
-from streaming.packing import Output, pack
+from streaming.packing import Output, pack, parts_of
 
 
 def pass_partition(
@@ -22,10 +22,12 @@ def pass_partition(
     """What mapInArrow calls instead of `match.match_partition`."""
     for batch in batches:
         records = Records.of(without_committed(batch, request.committed))
+        values = [value or b"" for value in records.values.to_pylist()]
+        ids = [b"%d" % offset for offset in records.offsets.tolist()]
         output = Output()
-        offsets = records.offsets.tolist()
-        for value, offset in zip(records.values.to_pylist(), offsets, strict=True):
-            output.notify(None, value or b"", b"%d" % offset, 1)
+        for first, stop in parts_of(records.value_bytes()):
+            count = stop - first
+            output.notify([None] * count, values[first:stop], ids[first:stop], [1] * count)
             if output.is_full():
                 yield pack(output, {})
                 output = Output()

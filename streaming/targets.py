@@ -73,18 +73,19 @@ class TargetTable:
 
     def names(self, places: NDArray[np.int32]) -> list[bytes]:
         """Tenant and id as the index has them."""
-        names: list[bytes] = self._target["name"][places].tolist()
-        return names
+        return self._bytes("name", places)
 
     def keys(self, places: NDArray[np.int32]) -> list[bytes]:
         """The Kafka keys of their notifications."""
-        keys: list[bytes] = self._target["key"][places].tolist()
-        return keys
+        return self._bytes("key", places)
 
     def fragments(self, places: NDArray[np.int32]) -> list[bytes]:
         """The beginnings of their thin notifications."""
-        fragments: list[bytes] = self._target["fragment"][places].tolist()
-        return fragments
+        return self._bytes("fragment", places)
+
+    def _bytes(self, column: str, places: NDArray[np.int32]) -> list[bytes]:
+        found: list[bytes] = self._target[column][places].tolist()
+        return found
 
     def _add(self, rows: NDArray[np.int32], encoded: Sequence[bytes]) -> None:
         targets = map(decode_target, encoded)

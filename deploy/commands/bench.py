@@ -6,6 +6,7 @@ import argparse
 import importlib
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -102,13 +103,17 @@ def _bench_paper(arguments: argparse.Namespace) -> int:
 def _bench_pipeline(arguments: argparse.Namespace) -> int:
     # Kafka's client and Arrow take a second to import, which `bench match` need not wait for.
     pipeline_command = importlib.import_module("benchmarks.pipeline_run")
+    amounts = arguments.rounds, arguments.seconds, arguments.writes
+    return _tell(
+        arguments,
+        lambda: pipeline_command.run(arguments.subscriptions, arguments.events, amounts, _progress),
+    )
+
+
+def _tell(arguments: argparse.Namespace, measure: Callable[[], dict[str, object]]) -> int:
+    """Measure and print the figures; 1, and why, if what came out is wrong."""
     try:
-        figures: dict[str, object] = pipeline_command.run(
-            arguments.subscriptions,
-            arguments.events,
-            (arguments.rounds, arguments.seconds, arguments.writes),
-            _progress,
-        )
+        figures = measure()
     except AssertionError as error:
         print(f"herald: {error}", file=sys.stderr)
         return 1
@@ -124,13 +129,10 @@ def _bench_decode(arguments: argparse.Namespace) -> int:
     # Arrow takes a second to import, which `bench match` need not wait for.
     decoding = importlib.import_module("benchmarks.decoding")
     subscriptions, payloads = _files(arguments)
-    try:
-        figures = decoding.bench(subscriptions, payloads, arguments.rounds, _progress)
-    except AssertionError as error:
-        print(f"herald: {error}", file=sys.stderr)
-        return 1
-    print(json.dumps(figures, indent=2) if arguments.json else _lines(figures))
-    return 0
+    return _tell(
+        arguments,
+        lambda: decoding.bench(subscriptions, payloads, arguments.rounds, _progress),
+    )
 
 
 def _files(arguments: argparse.Namespace) -> tuple[list[Subscription], list[bytes]]:

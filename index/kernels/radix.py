@@ -32,8 +32,8 @@ def sort_words(
 ) -> int:
     """Sort a run of words by their bits low..high - 1; returns the side on which it is then.
 
-    words  [2, n]               two sides, of which the run's places are free on the other
-    digit  int64[DIGITS + 1]    room to count in
+    words  uint64 or uint32[2, n]   two sides, of which the run's places are free on the other
+    digit  int64[DIGITS + 1]        room to count in
     run    side, start, stop
     """
     side, start, stop = run

@@ -64,7 +64,7 @@ class RecordMemory(NamedTuple):
     found_event: NDArray[np.int32]  # numbers in the group
     met: NDArray[np.int32]  # [group] the events that meet a bucket
     digit: NDArray[np.int64]  # [DIGITS + 1] to sort with
-    start: NDArray[np.int64]  # [group + 1] where `passed` has the rows of each event
+    start: NDArray[np.int64]  # [group] where `passed` has the rows of each event
     stop: NDArray[np.int64]  # [group] and where they end by now
     passed: NDArray[np.uint32]  # [2, candidates] see index.kernels.record_hits, and room to sort
     open_row: NDArray[np.int32]  # [candidates] those of an event that programs decide
@@ -89,7 +89,7 @@ def new_record_memory(
         np.empty(0, np.int32),
         np.empty(group, np.int32),
         np.empty(DIGITS + 1, np.int64),
-        np.empty(group + 1, np.int64),
+        np.empty(group, np.int64),
         np.empty(group, np.int64),
         np.empty((2, 0), np.uint32),
         np.empty(0, np.int32),

@@ -173,7 +173,6 @@ def _close_group(
             return event, at, total
         memory.start[event] = memory.stop[event] = total
         total += mine
-        memory.start[event + 1] = total
         at = stop
     return group, bucket_count, total
 

@@ -50,7 +50,7 @@ def end_of(settings: StreamingSettings, offset: int) -> dict[str, dict[int, int]
 def output_of(*names: bytes) -> Output:
     output = Output()
     for name in names:
-        output.notify(b"key", name, b"id-" + name, 1)
+        output.notify([b"key"], [name], [b"id-" + name], [1])
     return output
 
 

@@ -87,7 +87,7 @@ def match(live: LiveIndex, batch: pa.RecordBatch, **options: Any) -> Matched:
     for packed in match_batch(request_of(**options), batch, live):
         notifications, dead_letters, counted = (column[0].as_py() for column in packed.columns)
         part = unpack(notifications, dead_letters)
-        whole.notify_all(part.keys, part.values, part.ids, part.kinds)
+        whole.notify(part.keys, part.values, part.ids, part.kinds)
         for letter in part.dead_letters:
             whole.bury(letter)
         counters |= orjson.loads(counted)

@@ -124,7 +124,7 @@ def test_a_batch_told_in_parts_is_told_the_same(
     values = (b'{"a":1}', b'{"a":2}', b'{"a":1,"b":"bbb"}', b'{"a":1}')
     batch = batch_of(*map(Record, values))
     whole = match(live, batch).output
-    monkeypatch.setattr("streaming.notify.ROW_BYTES_MAX", part_bytes)
+    monkeypatch.setattr("streaming.packing.ROW_BYTES_MAX", part_bytes)
     parts = match(live, batch).output
     assert parts.values == whole.values
     assert (parts.keys, parts.ids, parts.kinds) == (whole.keys, whole.ids, whole.kinds)
@@ -253,18 +253,18 @@ def test_a_slice_of_a_batch_is_matched_as_the_slice(tmp_path: Path) -> None:
 def test_large_output_is_cut_into_rows_and_packed_small() -> None:
     output = Output()
     for row in range(5_000):
-        output.notify(b"k", b"x" * 1_000, b"%d" % row, 1)
+        output.notify([b"k"], [b"x" * 1_000], [b"%d" % row], [1])
     assert not output.is_full()
     assert len(pack(output, {}).column(0)[0].as_py()) < output.byte_count / 10
     while not output.is_full():
-        output.notify(None, b"x" * 1_000_000, b"", 1)
+        output.notify([None], [b"x" * 1_000_000], [b""], [1])
     assert output.byte_count < ROW_BYTES_MAX + 1_000_001
 
 
 def test_packing_keeps_every_column() -> None:
     output = Output()
-    output.notify(None, b"v", b"id", 200)
-    output.notify(b"", b"", b"", 0)
+    output.notify([None], [b"v"], [b"id"], [200])
+    output.notify([b""], [b""], [b""], [0])
     packed = pack(output, {"rows": 1})
     back = unpack(packed.column(0)[0].as_py(), packed.column(1)[0].as_py())
     assert (back.keys, back.values, back.ids, back.kinds) == (
