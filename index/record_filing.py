@@ -23,7 +23,7 @@ from index.kernels.blocks import (
 )
 from index.kernels.cover import SINGLE_KEYS_MAX, Elements, count_leaves
 from index.kernels.key_listing import list_filings, list_predicate_parts, mark_parts
-from index.kernels.lanes import ALL_LANES, LaneColumns, Lookup
+from index.kernels.lanes import ALL_LANES, LaneColumns, Lookup, mark_direct
 from index.kernels.leaf_tests import mark_negated
 from index.kernels.probe import Compiled
 from index.kernels.record_filing import (
@@ -48,8 +48,11 @@ from index.kernels.word_programs import (
 from index.key_filing import file_rows
 from index.key_schemas import build_trie, choose_elements
 from index.lanes import Expected, build_lanes, expected_shares, leaf_costs, only_used
-from index.program import GATE_DEPTH_MAX
+from index.program import GATE_DEPTH_MAX, POLARITY_BITS
 from index.spaces import FACET_BITS
+
+LINES_AT_FIRST = 3
+"""Room for so many lines of a record, on average, before they are counted."""
 
 
 class Filing(NamedTuple):
@@ -139,21 +142,36 @@ def file_records(compiled: Compiled, filing: Filing) -> RecordColumns:
     key_filter, slots, bucket_row = file_rows(keys, key_rows)
     part_used = np.zeros((int(lanes.part_start[-1]) >> 6) + 1, np.uint64)
     mark_parts(compiled, lookup, elements, table, memory, part_used, key_filter)
-    record = np.empty(bucket_row.size * RECORD_WORDS, np.uint64)
+    mark_direct(lanes, part_used)
     memory_of_tests = new_leaf_tests(table.share.size), new_tests()
     sources = compiled, lookup, elements, table, bucket_row, memory_of_tests
-    lines = fill_records(*sources, record)
-    if lines > bucket_row.size:
-        record = np.empty(lines * RECORD_WORDS, np.uint64)
+    # Room that nothing is written to takes no memory.
+    record = np.empty(LINES_AT_FIRST * bucket_row.size * RECORD_WORDS, np.uint64)
+    words = fill_records(*sources, record) * RECORD_WORDS
+    if words > record.size:
+        record = np.empty(words, np.uint64)
         fill_records(*sources, record)
+    record = record[:words].copy()
     trie = build_trie(schemas.reshape(-1, 3), int(lanes.first[ALL_LANES]))
     open_rows = _open_rows(record, residue)
     is_residue = np.isin(open_rows, residue, assume_unique=True)
     programs = _programs_of(open_rows, is_residue, compiled, lookup, table, memory_of_tests[0])
     lanes = only_used(lanes, record, programs, schemas)
     filed = lanes, trie, part_used, key_filter, slots, record, residue, elements
+    met = _expected_to_meet(elements, table)
     blocks = _blocks_of(lanes, record, slots)
-    return RecordColumns(*filed, lookup.texts, programs, blocks)
+    return RecordColumns(*filed, met, lookup.texts, programs, blocks)
+
+
+def _expected_to_meet(elements: Elements, table: LeafTable) -> NDArray[np.float32]:
+    """[elements] the share of events that satisfy all leaves of an element, if they are taken to be
+    independent.
+    """
+    met = np.ones(elements.row.size, np.float32)
+    for leaf in elements.leaf.T:
+        named = np.flatnonzero(leaf >= 0)
+        met[named] *= table.share[table.position[leaf[named] >> POLARITY_BITS]]
+    return met
 
 
 def _blocks_of(lanes: LaneColumns, record: NDArray[np.uint64], slots: NDArray[np.uint64]) -> Blocks:

@@ -200,9 +200,14 @@ class RecordTable(ColumnSegment[RecordColumns]):
         assert np.all(trie.child_node > 0) and np.all(np.diff(trie.child_start) >= 0)
 
     def filing_of(self, compiled: Compiled, vocabulary: Vocabulary, row: int) -> str:
-        """The elements of the row's cover."""
-        elements = self._columns.elements
-        return words_of_filing(compiled.predicates, vocabulary, elements, row, by_texts=True)
+        """The elements of the row's cover, and how many events are expected to meet them."""
+        elements, met = self._columns.elements, self._columns.met
+        words = words_of_filing(compiled.predicates, vocabulary, elements, row, by_texts=True)
+        start, stop = np.searchsorted(elements.row, [row, row + 1]).tolist()
+        if start == stop:
+            return words
+        events = 1_000_000 * min(1.0, float(met[start:stop].sum()))
+        return f"{words}; {events:,.0f} of 1,000,000 events are expected to meet it"
 
 
 class Herald(Updatable):

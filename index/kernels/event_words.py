@@ -2,7 +2,8 @@
 
 Words of the events of a group lie one after the other. Between groups every word is that of an
 event without attributes; an event changes those of its own attributes only, and `forget_words` puts
-them back, so an event costs its own size and never the number of lanes.
+them back, so an event costs its own size and never the number of lanes. Where lanes are few, to put
+back all of them costs less than to note which have changed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from index.kernels.lanes import (
     ALL_LANES,
     ALWAYS_LANE,
     CELL_PARTS,
+    CELL_USED,
     CUTS,
     CUTS_MASK,
     HASHED,
@@ -30,6 +32,7 @@ from index.kernels.lanes import (
     NOTHING,
     OTHER,
     POINT_PARTS,
+    POINT_USED,
     TEXT_LANES,
     UNTESTED,
     WIDE,
@@ -37,6 +40,7 @@ from index.kernels.lanes import (
     direct_codes,
     direct_place,
     hash_bit,
+    is_used,
     is_whole,
     point_code,
     point_place,
@@ -52,7 +56,6 @@ _BOOLEAN, _NUMBER = int(ValueType.BOOLEAN), int(ValueType.NUMBER)
 _STRING = int(ValueType.STRING)
 _ONE, _ZERO, _ALL_BITS = np.uint64(1), np.uint64(0), ~np.uint64(0)
 _NOTHING = _ONE << np.uint64(NOTHING)
-_IN_WORD = np.uint64(63)
 _LANE_MASK = 0xFFFFFFFF
 _FACETS = 0xFF
 _POINTS, _NUMBER_CELLS = 1 << _POINT, 1 << _NUMBER_CELL
@@ -64,17 +67,23 @@ class EventMemory(NamedTuple):
     """Working memory for a group of events."""
 
     word: NDArray[np.uint64]  # [group * lanes with tests]
-    touched: NDArray[np.int64]  # places in `word` that are changed, apart from lanes of texts
-    touched_lane: NDArray[np.int32]
+    default: NDArray[np.uint64]  # [lanes with tests] those of an event without attributes
+    touched: NDArray[np.int64]  # places in `word` that are changed, apart from lanes of texts; has
+    touched_lane: NDArray[np.int32]  # no room where all words are put back
     unsure: NDArray[np.bool_]  # [group] values that the words cannot show
     lane: NDArray[np.int32]  # parts of the event at hand: dimensions ascending, texts last
     part: NDArray[np.int64]
     place_of: NDArray[np.int32]  # [lanes] place of the lane's last part plus one; 0 for none
     next_of: NDArray[np.int32]  # [parts] place of the lane's part before, plus one; 0 for none
-    counts: NDArray[np.int64]  # [3] places touched; parts of the event at hand; events with texts
+    counts: NDArray[np.int64]  # [COUNTS] see below
 
 
-TOUCHED, PARTS, WITH_TEXTS = 0, 1, 2
+COUNTS = 4
+TOUCHED, PARTS, WITH_TEXTS, ENTERED = range(COUNTS)
+"""Places in `counts`: places touched, parts of the event at hand, events with texts, and events of
+the group so far."""
+FEW_LANES = 256
+"""With so many lanes, their words are put back all together."""
 
 
 def new_event_memory(
@@ -90,23 +99,27 @@ def new_event_memory(
     # The next batches have events that are somewhat larger.
     most = _most_of_an_event(batch, texts_of_event)
     touched, parts = (1 << size.bit_length() for size in most)
+    touched = 0 if tested <= FEW_LANES else touched * group
     return EventMemory(
         np.tile(default, group),
-        np.empty(touched * group, np.int64),
-        np.empty(touched * group, np.int32),
+        default,
+        np.empty(touched, np.int64),
+        np.empty(touched, np.int32),
         np.zeros(group, np.bool_),
         np.empty(parts, np.int32),
         np.empty(parts, np.int64),
         np.zeros(int(lanes.first[ALL_LANES]), np.int32),
         np.empty(parts, np.int32),
-        np.zeros(3, np.int64),
+        np.zeros(COUNTS, np.int64),
     )
 
 
 def suits_events(memory: EventMemory, batch: EventBatch, texts_of_event: int) -> bool:
     """Has memory of the same lanes room for the events of a batch?"""
     touched, parts = _most_of_an_event(batch, texts_of_event)
-    return touched * memory.unsure.size <= memory.touched.size and parts <= memory.part.size
+    if parts > memory.part.size:
+        return False
+    return memory.default.size <= FEW_LANES or touched * memory.unsure.size <= memory.touched.size
 
 
 def _most_of_an_event(batch: EventBatch, texts: int) -> tuple[int, int]:
@@ -122,6 +135,12 @@ def _most_of_an_event(batch: EventBatch, texts: int) -> tuple[int, int]:
 @leaf
 def forget_words(memory: EventMemory, lanes: LaneColumns) -> None:
     """Let all events of the group be without attributes."""
+    if memory.default.size <= FEW_LANES:
+        for at in range(memory.counts[ENTERED]):
+            for lane in range(memory.default.size):
+                memory.word[at * memory.default.size + lane] = memory.default[lane]
+        memory.counts[ENTERED] = memory.counts[WITH_TEXTS] = 0
+        return
     first_hashed = lanes.first[HASHED_LANES]
     for at in range(memory.counts[TOUCHED]):
         is_narrow = memory.touched_lane[at] < first_hashed
@@ -153,6 +172,7 @@ def enter_words(
 ) -> None:
     """Fill the words of an event, the group's number `at`, and its parts that keys are made of."""
     memory.unsure[at] = False
+    memory.counts[ENTERED] = at + 1
     start, stop = batch.entry_start[event], batch.entry_start[event + 1]
     for entry in range(start, min(start + _LINES_AHEAD, stop)):
         prefetch(lanes.line, batch.entry_attribute[entry] * LINE_WORDS)
@@ -169,7 +189,7 @@ def enter_words(
             continue
         if facets & ~_OF_NUMBERS == 0 and batch.entry_flags[entry] == PRESENT:
             value = batch.value_start[entry]
-            if _show_integer(lanes, part_used, batch, value, memory, at, attribute):
+            if _show_integer(lanes, batch, value, memory, at, attribute):
                 continue
         _show_entry(lanes, part_used, batch, entry, memory, at, attribute << FACET_BITS)
 
@@ -225,7 +245,6 @@ def _show_entry(
 @inlined
 def _show_integer(
     lanes: LaneColumns,
-    part_used: NDArray[np.uint64],
     batch: EventBatch,
     value: int,
     memory: EventMemory,
@@ -240,7 +259,9 @@ def _show_integer(
     )
     if place < 0:
         return False
-    _show_codes(lanes, part_used, memory, at, attribute, direct_codes(lanes, place), True)
+    marks = lanes.direct[place]
+    used = marks & POINT_USED != _ZERO, marks & CELL_USED != _ZERO
+    _show_codes(lanes, memory, at, attribute, direct_codes(lanes, place), used, True)
     return True
 
 
@@ -299,9 +320,10 @@ def _show_anything(lanes: LaneColumns, memory: EventMemory, at: int, base: int) 
 def _set_word(lanes: LaneColumns, memory: EventMemory, at: int, lane: int, word: np.uint64) -> None:
     place = at * lanes.first[UNTESTED] + lane
     memory.word[place] = word
-    memory.touched[memory.counts[TOUCHED]] = place
-    memory.touched_lane[memory.counts[TOUCHED]] = lane
-    memory.counts[TOUCHED] += 1
+    if memory.default.size > FEW_LANES:
+        memory.touched[memory.counts[TOUCHED]] = place
+        memory.touched_lane[memory.counts[TOUCHED]] = lane
+        memory.counts[TOUCHED] += 1
 
 
 @inlined
@@ -346,13 +368,17 @@ def _show_number(
 ) -> None:
     """The codes of a number, by the line of its attribute."""
     attribute = base >> FACET_BITS
+    line = attribute * LINE_WORDS
     codes = _number_codes(lanes, batch, value, attribute)
-    _show_codes(lanes, part_used, memory, at, attribute, codes, is_plain)
+    used = (
+        is_used(part_used, int(lanes.line[line + POINT_PARTS] + codes[0])),
+        is_used(part_used, int(lanes.line[line + CELL_PARTS] + codes[2])),
+    )
+    _show_codes(lanes, memory, at, attribute, codes, used, is_plain)
     if _asks(lanes, base, _FOLDED):
         _show_point(lanes, part_used, memory, at, base | _FOLDED, OTHER, is_plain)
     if _asks(lanes, base, _NUMBER_CELL) and _is_between(lanes, batch, value, attribute):
         # A range with a number between two integers has one of these, too.
-        line = attribute * LINE_WORDS
         after = np.floor(batch.value_number[value]) + 1.0
         coarse_after = _cell_of(lanes, attribute, after, 0)[1]
         if coarse_after != codes[2]:
@@ -363,14 +389,17 @@ def _show_number(
 @inlined
 def _show_codes(
     lanes: LaneColumns,
-    part_used: NDArray[np.uint64],
     memory: EventMemory,
     at: int,
     attribute: int,
     codes: tuple[int, int, int],
+    used: tuple[bool, bool],
     is_plain: bool,
 ) -> None:
-    """Show the codes of a number, of its point, of its cell, and of the coarser cell."""
+    """Show the codes of a number, of its point, of its cell, and of the coarser cell.
+
+    used   whether keys are made of the parts of the point and of the coarser cell
+    """
     line = attribute * LINE_WORDS
     code, cell, coarse = codes
     facets = lanes.line[line + HEAD]
@@ -381,12 +410,14 @@ def _show_codes(
             hashed = int(lanes.line[line + HASHED_LANE])
             if hashed:
                 _set_word(lanes, memory, at, hashed, hash_bit(code))
-        enter_part(part_used, memory, lane, lanes.line[line + POINT_PARTS] + code)
+        if used[0]:
+            _add_part(memory, lane, lanes.line[line + POINT_PARTS] + code)
     if facets & _NUMBER_CELLS:
         lane = int(lanes.line[line + LANES] >> 32)
         if is_plain:
             _show_code(lanes, memory, at, lane, cell)
-        enter_part(part_used, memory, lane, lanes.line[line + CELL_PARTS] + coarse)
+        if used[1]:
+            _add_part(memory, lane, lanes.line[line + CELL_PARTS] + coarse)
 
 
 @inlined
@@ -465,10 +496,15 @@ def _show_code(lanes: LaneColumns, memory: EventMemory, at: int, lane: int, code
 @inlined
 def enter_part(part_used: NDArray[np.uint64], memory: EventMemory, lane: int, part: int) -> None:
     """Enter a part of the event at hand if keys are made of it."""
-    if part_used[part >> 6] >> (np.uint64(part) & _IN_WORD) & _ONE:
-        count = memory.counts[PARTS]
-        memory.lane[count] = lane
-        memory.part[count] = part
-        memory.next_of[count] = memory.place_of[lane]
-        memory.place_of[lane] = count + 1
-        memory.counts[PARTS] += 1
+    if is_used(part_used, part):
+        _add_part(memory, lane, part)
+
+
+@inlined
+def _add_part(memory: EventMemory, lane: int, part: int) -> None:
+    count = memory.counts[PARTS]
+    memory.lane[count] = lane
+    memory.part[count] = part
+    memory.next_of[count] = memory.place_of[lane]
+    memory.place_of[lane] = count + 1
+    memory.counts[PARTS] = count + 1

@@ -3,6 +3,7 @@
     lane    word of an event                              test of a leaf                holds if
     narrow  1 << code; 1 << NOTHING without a value       mask of codes                 word & mask
     wide    1 + code; 0 without a value                   first | span << 32 | flags    in the run
+                                                          some words | flags            one of them
     hashed  1 << some bits of the code; 0 without         mask of such bits             word & mask
     texts   bits of what holds; 1 << NOTHING without      mask of such bits             word & mask
 
@@ -10,8 +11,9 @@ A dimension is one division of an attribute's values into disjoint spaces (see `
 a code numbers the space that a value lies in. Spaces are as fine as the predicates are, so that a
 test on a narrow lane tells exactly whether a leaf holds, in each of its four polarities: the bit
 NOTHING stands for values of other types and for absence. A dimension of more codes than a word has
-bits is wide; there a test tells exactly for runs of codes, and sets of points have a lane of hashes
-beside, whose tests can only rule out. What holds of a string is shown on narrow lanes of its own,
+bits is wide; there a test tells exactly for runs of codes and for sets of three, or of five if the
+lane has few enough. Larger sets of points have a lane of hashes beside, whose tests can only rule
+out. What holds of a string is shown on narrow lanes of its own,
 see `index.texts`; one more lane of the attribute has the parts.
 """
 
@@ -45,11 +47,19 @@ CODE_MASK = np.uint64((1 << 24) - 1)
 """The second word of a point's slot: lane, mark, code."""
 
 _MARK_MASK = 0xFFFF
-_ONE, _ZERO = np.uint64(1), np.uint64(0)
+_ONE, _ZERO, _IN_WORD = np.uint64(1), np.uint64(0), np.uint64(63)
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+_SHORT, _SET = np.uint64(1 << 60), np.uint64(1 << 61)
 INVERTED, PRESENT_ONLY = np.uint64(1 << 62), np.uint64(1 << 63)
-"""Bits of the test of a wide lane: outside of the run; not where there is no value."""
-_SPAN_MASK = np.uint64((1 << 30) - 1)
+"""Bits of the test of a wide lane: outside of the run or set; not where there is no value."""
+_SPAN_MASK = np.uint64((1 << 28) - 1)
+_SET_BITS = 60
+"""Sets are words of 12 or of 20 bits side by side."""
+_SHORT_BITS, _LONG_BITS = 12, 20
+_SHORT_ONES = np.uint64(sum(1 << at for at in range(0, _SET_BITS, _SHORT_BITS)))
+_LONG_ONES = np.uint64(sum(1 << at for at in range(0, _SET_BITS, _LONG_BITS)))
+_SHORT_HIGHS = _SHORT_ONES << np.uint64(_SHORT_BITS - 1)
+_LONG_HIGHS = _LONG_ONES << np.uint64(_LONG_BITS - 1)
 _HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _HASH_SHIFT = np.uint64(58)
 _LANE_SHIFT, _SPREAD = np.uint64(16), np.uint64(0xD6E8FEB86659FD93)
@@ -72,7 +82,8 @@ class LaneColumns(NamedTuple):
     string_coarse: NDArray[np.int32]  # [string cuts + a]
     point: NDArray[np.uint64]  # [slots, 2] bits of a number | lane, mark, code
     line: NDArray[np.int64]  # [a * LINE_WORDS] what is asked of most values, see below
-    direct: NDArray[np.uint64]  # codes of integers: point << 40 | cell << 20 | its coarser cell
+    direct: NDArray[np.uint64]  # codes of integers: point << 40 | cell << 20 | its coarser cell,
+    # and whether keys are made of the parts of the point and of the coarser cell
 
 
 LINE_WORDS = 8
@@ -87,6 +98,7 @@ CELL_BITS = 20
 CELL_MASK = np.uint64((1 << CELL_BITS) - 1)
 _CELL_SHIFT = np.uint64(CELL_BITS)
 _CODE_SHIFT = np.uint64(2 * CELL_BITS)
+POINT_USED, CELL_USED = np.uint64(1 << 62), np.uint64(1 << 63)
 
 
 class Lookup(NamedTuple):
@@ -157,6 +169,26 @@ def fill_direct(lanes: LaneColumns) -> None:
             lanes.direct[lanes.line[line + DIRECT_START] + at] = codes
 
 
+@leaf
+def mark_direct(lanes: LaneColumns, part_used: NDArray[np.uint64]) -> None:
+    """Note beside the codes of integers of which of their parts keys are made."""
+    for attribute in range(lanes.line.size // LINE_WORDS):
+        line = attribute * LINE_WORDS
+        for at in range(lanes.line[line + HEAD] >> 8):
+            place = lanes.line[line + DIRECT_START] + at
+            code, _, coarse = direct_codes(lanes, place)
+            if is_used(part_used, lanes.line[line + POINT_PARTS] + code):
+                lanes.direct[place] |= POINT_USED
+            if is_used(part_used, lanes.line[line + CELL_PARTS] + coarse):
+                lanes.direct[place] |= CELL_USED
+
+
+@inlined
+def is_used(part_used: NDArray[np.uint64], part: int) -> bool:
+    """Are keys made of a part?"""
+    return bool(part_used[part >> 6] >> (np.uint64(part) & _IN_WORD) & _ONE)
+
+
 @inlined
 def direct_place(lanes: LaneColumns, attribute: int, number: np.float64, residual: int) -> int:
     """Where the codes of a number are listed, or -1."""
@@ -174,7 +206,8 @@ def direct_place(lanes: LaneColumns, attribute: int, number: np.float64, residua
 def direct_codes(lanes: LaneColumns, place: int) -> tuple[int, int, int]:
     """The codes that are listed there: of the point, of the cell, of the coarser cell."""
     codes = lanes.direct[place]
-    point, cell = np.int64(codes >> _CODE_SHIFT), np.int64(codes >> _CELL_SHIFT & CELL_MASK)
+    point = np.int64(codes >> _CODE_SHIFT & CELL_MASK)
+    cell = np.int64(codes >> _CELL_SHIFT & CELL_MASK)
     return int(point), int(cell), int(np.int64(codes & CELL_MASK))
 
 
@@ -191,10 +224,41 @@ def hash_bit(code: int) -> np.uint64:
 
 
 @inlined
+def points_of_set(lanes: LaneColumns, lane: int) -> int:
+    """How many codes of a wide lane one test can hold."""
+    codes = lanes.part_start[lane + 1] - lanes.part_start[lane]
+    if codes < 1 << _SHORT_BITS:
+        return _SET_BITS // _SHORT_BITS
+    return _SET_BITS // _LONG_BITS if codes < 1 << _LONG_BITS else 1
+
+
+@inlined
+def set_of_codes(operand: np.uint64, code: int, at: int, most: int) -> np.uint64:
+    """A test for a set on a wide lane that holds `most`, with a code at its places from `at` on."""
+    bits = np.uint64(_SET_BITS // most)
+    operand &= (_ONE << np.uint64(at) * bits) - _ONE
+    for place in range(at, most):
+        operand |= np.uint64(code + 1) << np.uint64(place) * bits
+    return operand | (_SET | _SHORT if bits == np.uint64(_SHORT_BITS) else _SET)
+
+
+@inlined
+def _is_among(word: np.uint64, operand: np.uint64) -> bool:
+    """Is a word one of those of a set? Their differences are looked at all at once."""
+    is_short = operand & _SHORT != _ZERO
+    ones = _SHORT_ONES if is_short else _LONG_ONES
+    highs = _SHORT_HIGHS if is_short else _LONG_HIGHS
+    differing = operand ^ word * ones
+    # A word that does not differ at all is the only one to borrow from its highest bit.
+    return bool((differing - ones) & ~differing & highs != _ZERO)
+
+
+@inlined
 def passes_wide(word: np.uint64, operand: np.uint64, unsure: bool) -> bool:
     """The test of a wide lane; any event whose values it cannot show is `unsure`, and passes."""
     distance = (word - (operand & _LOW)) & _LOW
     inside = distance <= (operand >> _HALF & _SPAN_MASK)
-    inside ^= operand & INVERTED != _ZERO
+    is_set = operand & _SET != _ZERO
+    inside = (_is_among(word, operand) if is_set else inside) ^ (operand & INVERTED != _ZERO)
     inside &= (word != _ZERO) | (operand & PRESENT_ONLY == _ZERO)
     return bool(inside | unsure)

@@ -25,6 +25,8 @@ from index.kernels.lanes import (
     hash_bit,
     is_whole,
     point_code,
+    points_of_set,
+    set_of_codes,
 )
 from index.predicates import (
     ALL,
@@ -69,7 +71,12 @@ def mark_negated(programs: Programs, rows: NDArray[np.int32], negated: NDArray[n
 @inlined
 def wide_operand(first: int, last: int, polarity: int) -> np.uint64:
     """The test for a run of codes; the polarity is IS_TRUE, IS_FALSE or NOT_TRUE."""
-    operand = np.uint64(first + 1) | np.uint64(last - first) << _HALF
+    return _turned(np.uint64(first + 1) | np.uint64(last - first) << _HALF, polarity)
+
+
+@inlined
+def _turned(operand: np.uint64, polarity: int) -> np.uint64:
+    """The test of a wide lane that holds where the leaf does."""
     if polarity != _IS_TRUE:
         operand |= INVERTED
     if polarity == _IS_FALSE:
@@ -154,7 +161,7 @@ def _points_test(
     base = int(record["attribute"]) << FACET_BITS
     size = point_count(predicates, number)
     true, hashed = _ZERO, _ZERO
-    facet, lane, code = -1, 0, OTHER
+    facet, lane, code, most, some = -1, 0, OTHER, 1, _ZERO
     for at in range(size):
         key, mark = point_of(predicates, number, at)
         mine = point_facet(record["flags"], mark)
@@ -167,10 +174,15 @@ def _points_test(
         code = point_code(lanes.point, lane, key, mark)
         true |= _ONE << np.uint64(code & 63)
         hashed |= hash_bit(code)
+        most = points_of_set(lanes, lane)
+        if size <= most:
+            some = set_of_codes(some, code, at, most)
     if lane < lanes.first[WIDE]:
         return lane, _narrow_operand(lanes, lane, true, polarity), EXACT
     if size == 1 and polarity <= _NOT_TRUE:
         return lane, wide_operand(code, code, polarity), EXACT
+    if size <= most and polarity <= _NOT_TRUE:
+        return lane, _turned(some, polarity), EXACT
     if polarity == _IS_TRUE:
         beside = HASHED if facet == _POINT else HASHED + 1
         return _tested(lanes, base | beside, hashed, NECESSARY)

@@ -18,7 +18,7 @@ from index.kernels.scratch import Scratch, new_scratch
 from index.kernels.text_runs import TextColumns
 from index.kernels.word_programs import WordPrograms
 
-GROUP_EVENTS_MIN, GROUP_EVENTS_MAX = 8, 1_024
+GROUP_EVENTS_MIN, GROUP_EVENTS_MAX = 2, 1_024
 GROUP_WORDS_MAX = 1 << 17
 """A megabyte of words of events: more events share what is read of records, but their words, which
 tests look up, should stay in the cache."""
@@ -47,6 +47,7 @@ class RecordColumns(NamedTuple):
     record: NDArray[np.uint64]  # [filings * RECORD_WORDS] see index.kernels.record_filing
     residue: NDArray[np.int32]  # rows without key, tried on every event
     elements: Elements  # what each row is filed under, for `explain`
+    met: NDArray[np.float32]  # [elements] share of events that are expected to have the key
     texts: TextColumns
     programs: WordPrograms  # of rows that are open
     blocks: Blocks  # of dense buckets

@@ -341,10 +341,9 @@ def _passes_slowly(
             lane = lanes & _LANE
             lanes >>= _LANE_BITS
             shown, operand = word[words + lane], record[start + np.uint64(test)]
-            if lane < first_wide:
-                if shown & operand == _ZERO:
-                    return False
-            elif not passes_wide(shown, operand, unsure):
+            # Which kind a test is cannot be foreseen, but most often whether it is passed.
+            in_mask, in_run = shown & operand != _ZERO, passes_wide(shown, operand, unsure)
+            if not (in_run if lane >= first_wide else in_mask):
                 return False
         if not has_more:
             return True

@@ -20,7 +20,15 @@ from index.kernels import leaf, record_memory
 from index.kernels.cover import count_leaves
 from index.kernels.event_texts import enter_texts
 from index.kernels.event_words import enter_words, new_event_memory
-from index.kernels.lanes import EXACT, NO_TEST, UNTESTED, WIDE, Lookup, passes_wide
+from index.kernels.lanes import (
+    EXACT,
+    NO_TEST,
+    UNTESTED,
+    WIDE,
+    Lookup,
+    passes_wide,
+    set_of_codes,
+)
 from index.kernels.leaf_tests import leaf_test
 from index.kernels.scratch import OPAQUE, new_scratch
 from index.kernels.text_runs import TextMemory
@@ -28,6 +36,7 @@ from index.kernels.verify import YES, enter_event, leaf_holds, leave_event
 from index.lanes import build_lanes
 from index.language import parse_text
 from index.model import Filter, Subscription
+from index.statistics import EventStatistics
 from index.text_search import TextSearch
 from tests.crowds import crowds
 from tests.drawn import thoroughly
@@ -158,6 +167,11 @@ WIDE_TEXTS = [
     *(f"n IN ({number}, {number + 50}) AND m != {number}" for number in range(50)),
     *(f"NOT n = {number} AND m BETWEEN {number} AND {3 * number}" for number in range(50)),
     *(f"NOT n IN ({number}, {number + 1}) AND NOT m < {number}" for number in range(50)),
+    *(f"n IN ({number}, {number + 30}, {number + 60}) AND m = 7" for number in range(30)),
+    *(f"m NOT IN (1, 7, {number}, 98) AND n = {number}" for number in range(30)),
+    "n IN (1, 7, 50, 98, 99) AND m NOT IN (7, 8, 9, 31, 98)",
+    "n IN (1, 2, 3, 7, 50, 98, 99) AND m = 7",
+    "n NOT IN (1, 2, 3, 7, 50, 98, 99) AND m = 7",
     "n = 5 OR (m > 40) IS NOT TRUE",
     "MISSING m AND NOT n = 7",
 ]
@@ -168,6 +182,45 @@ def test_attributes_of_more_codes_than_a_word_has_bits() -> None:
     events = [{"n": n, "m": m} for n in values for m in (values[:3], 7, 98, None, "x", 31.5)]
     index = agree_on(WIDE_TEXTS, [*events, {"n": 7}, {"m": 7}, {}])
     assert index.stats()["open_count"] > 0
+
+
+@given(
+    st.sampled_from([(5, 4_095), (3, 2**20 - 1)]).flatmap(
+        lambda room: st.tuples(
+            st.just(room[0]),
+            st.lists(st.integers(0, room[1] - 1) | st.integers(0, 3), min_size=1, max_size=room[0]),
+            st.integers(0, room[1] - 1) | st.integers(0, 3),
+        )
+    )
+)
+def test_a_set_of_codes_is_tested_exactly(drawn: tuple[int, list[int], int]) -> None:
+    most, codes, code = drawn
+    operand = np.uint64(0)
+    for at, one in enumerate(codes):
+        operand = np.uint64(one_more(operand, one, at, most))
+    assert passes_run(np.uint64(code + 1), operand) == (code in codes)
+    assert not passes_run(np.uint64(0), operand)
+
+
+@leaf
+def one_more(operand: np.uint64, code: int, at: int, most: int) -> np.uint64:
+    return set_of_codes(operand, code, at, most)
+
+
+def test_more_points_than_short_words_can_tell() -> None:
+    texts = [f"n = {number} AND m = {number % 3}" for number in range(4_200)]
+    texts += [f"n IN ({number}, 4100, 77) AND m = 1" for number in range(50)]
+    texts += ["n NOT IN (9, 4100) AND m = 2", "n IN (4096, 4097, 0, 1) AND m = 0"]
+    values = (0, 1, 9, 40, 77, 4_095, 4_096, 4_100, 5_000, None, "x")
+    agree_on(texts, [{"n": n, "m": m} for n in values for m in (0, 1, 2)])
+
+
+def test_many_lanes_of_which_events_show_few() -> None:
+    texts = [f"a{at} = 1 AND a{(at + 7) % 300} > {at % 5}" for at in range(300)]
+    texts += [f"a{at} = 2 AND a{at + 1} != 4 AND MISSING a{at + 2}" for at in range(290)]
+    events = [{f"a{at + each}": 1 + each for each in (0, 7, 14)} for at in range(0, 280, 9)]
+    events += [{f"a{at}": 2, f"a{at + 1}": 3} for at in range(0, 280, 9)]
+    agree_on(texts, [*events, {}, {"a7": [1, 2]}, *events])
 
 
 def out_of_memory(*_: object) -> NoReturn:
@@ -351,8 +404,19 @@ def test_the_worked_example() -> None:
     texts = ["a = 1 AND b = 2 AND c < 3", "a = 1 AND b = 2 AND c > 5", "a = 1 OR d = 4"]
     index = Herald.build(subscriptions(texts))
     assert matched(index, [{"a": 1, "b": 2, "c": 7}, {"d": 4}]) == [["s1", "s2"], ["s2"]]
-    assert index.filing_of("s2") == "under a = 1, or d = 4"
+    assert index.filing_of("s2").startswith("under a = 1, or d = 4;")
     assert index.stats()["open_count"] == 2  # s2, under both of its keys
+
+
+def test_explain_tells_how_many_events_are_expected_to_meet_a_subscription() -> None:
+    index = Herald.build(subscriptions(["a = 1 OR d = 4", "MISSING a AND d != 4"]))
+    statistics = EventStatistics()
+    statistics.observe(
+        encode([{"a": 1}, *[{"a": 2, "d": 4}] * 2, *[{"d": 5}] * 5], index.vocabulary)
+    )
+    index.merge(statistics=statistics)
+    either = "under a = 1, or d = 4; 375,000 of 1,000,000 events are expected to meet it"
+    assert index.filing_of("s0") == either
 
 
 def test_lanes_without_tests_make_keys_only() -> None:
