@@ -37,11 +37,14 @@ from index.kernels.schema_choice import (
 from index.kernels.schemas import SchemaTrie, insert_edges
 from index.key_filing import new_table, power_of_two
 
-SAMPLE_ROWS = 20_000
+SAMPLE_ROWS_MIN, SAMPLE_ROWS_MAX, SAMPLE_SHARE = 2_000, 20_000, 8
+"""One of so many rows is in the sample, within these bounds."""
 ROUNDS = 6
 WEIGHTS = 1.0, 8.0, 64.0
 """Prices are tried at so many times their worth, which drives rows to share schemas; the outcome
 that costs least at their true worth is taken."""
+BRIEF_ROWS, BRIEF_WEIGHTS = 16_384, (8.0,)
+"""Segments of fewer rows are built often and soon built into others: there one is tried."""
 LOOKUP_NS = 4.0
 """To look for a key that hardly any event has: mixing it, and a bit of a filter."""
 LANE_NS = 60.0
@@ -65,7 +68,8 @@ def choose_elements(
 
 def _priced(compiled: Compiled, table: LeafTable, rows: NDArray[np.int32], triples: bool) -> Prices:
     """The schemas to use, and what each row pays for its own and for its lanes."""
-    step = max(1, rows.size // SAMPLE_ROWS)
+    sample = min(max(rows.size // SAMPLE_SHARE, SAMPLE_ROWS_MIN), SAMPLE_ROWS_MAX)
+    step = max(1, rows.size // sample)
     entries = _entries(compiled, table, rows[::step], triples)
     schemas, which = np.unique(entries.schema, return_inverse=True)
     looked_up = np.zeros(schemas.size)
@@ -74,13 +78,18 @@ def _priced(compiled: Compiled, table: LeafTable, rows: NDArray[np.int32], tripl
     tried[0] = 0.0  # stands for no lane
     first = np.flatnonzero(np.diff(entries.row, prepend=-1))
     best, least = np.arange(entries.row.size), np.inf
-    for weight in WEIGHTS if first.size else ():
+    weights = WEIGHTS if rows.size >= BRIEF_ROWS else BRIEF_WEIGHTS
+    for weight in weights if first.size else ():
         chosen = np.arange(entries.row.size)
         for _ in range(ROUNDS):
             of_schema = weight * _shared(looked_up, which[chosen], step)
             of_lane = weight * _shared(tried, entries.lane[chosen].ravel(), step)
-            total = entries.cost + of_schema[which] + of_lane[entries.lane].sum(axis=1)
-            chosen = _cheapest(total, entries.row, first)
+            total = entries.cost + of_schema[which]
+            for lane in entries.lane.T:
+                total += of_lane[lane]
+            before, chosen = chosen, _cheapest(total, entries.row, first)
+            if np.array_equal(before, chosen):
+                break
         cost = step * entries.cost[chosen].sum() + looked_up[np.unique(which[chosen])].sum()
         cost += tried[np.unique(entries.lane[chosen])].sum()
         if cost < least:

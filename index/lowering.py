@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from index.casefold import fold
@@ -35,6 +35,13 @@ _NEEDLE_KIND = {
     Operator.SUFFIX: PredicateKind.SUFFIX,
     Operator.CONTAINS: PredicateKind.CONTAINS,
 }
+_PRESENCE_KIND = {
+    Operator.EXISTS: PredicateKind.EXISTS,
+    Operator.MISSING: PredicateKind.MISSING,
+    Operator.IS_NULL: PredicateKind.IS_NULL,
+}
+_LOWER_BOUNDS = Operator.GT, Operator.GE
+_OF_TIME = Instant, Now
 
 
 class Lowered(NamedTuple):
@@ -52,55 +59,28 @@ def lower(predicate: Predicate | Element, code_of: CodeOf) -> Lowered:
     """The lowered form of a leaf of a threshold tree; equal questions become equal forms."""
     if isinstance(predicate, Element):
         return Lowered(PredicateKind.OPAQUE_ENTRY, needles=(_digest(predicate),))
-    lowered = _lower_one(predicate, code_of)
+    lowered = _LOWERINGS[predicate.operator](predicate, code_of)
     if predicate.quantifier is Quantifier.ALL:
         return lowered._replace(flags=lowered.flags | ALL)
     return lowered
 
 
-def _lower_one(predicate: Predicate, code_of: CodeOf) -> Lowered:
+def _equality(predicate: Predicate, code_of: CodeOf) -> Lowered:
+    """= and IN."""
     operand = predicate.operand
-    match predicate.operator:
-        case Operator.EQ:
-            return _equality(predicate, (cast(Scalar, operand),), code_of)
-        case Operator.IN:
-            return _equality(predicate, cast(tuple[Scalar, ...], operand), code_of)
-        case Operator.BETWEEN:
-            low, high = cast(tuple[Scalar, Scalar], operand)
-            return _range(predicate, low, high)
-        case Operator.GT | Operator.GE:
-            return _range(predicate, cast(Scalar, operand), None)
-        case Operator.LT | Operator.LE:
-            return _range(predicate, None, cast(Scalar, operand))
-        case Operator.PREFIX | Operator.SUFFIX | Operator.CONTAINS:
-            texts = cast(tuple[str, ...], operand)
-            return _needles(_NEEDLE_KIND[predicate.operator], texts, predicate.nocase)
-        case Operator.LIKE:
-            return _like(predicate)
-        case Operator.EXISTS:
-            return Lowered(PredicateKind.EXISTS)
-        case Operator.MISSING:
-            return Lowered(PredicateKind.MISSING)
-        case Operator.IS_NULL:
-            return Lowered(PredicateKind.IS_NULL)
-        case Operator.REGEX | Operator.CIDR:
-            return Lowered(PredicateKind.OPAQUE_TEXT, needles=(_spelling(predicate),))
-    raise AssertionError(f"{predicate.operator} is no positive operator")
-
-
-def _equality(predicate: Predicate, operands: tuple[Scalar, ...], code_of: CodeOf) -> Lowered:
-    instants = sum(isinstance(operand, Instant | Now) for operand in operands)
+    operands = operand if isinstance(operand, tuple) else (cast(Scalar, operand),)
+    instants = sum(isinstance(operand, _OF_TIME) for operand in operands)
     if instants:
         only = instants == len(operands)
         if only:
             return Lowered(PredicateKind.OPAQUE_EQUAL, needles=(_spelling(predicate),))
         return Lowered(PredicateKind.OPAQUE_VALUE, needles=(_digest(predicate),))
     nocase = predicate.nocase and any(isinstance(operand, str) for operand in operands)
-    keys = sorted({_key(operand, nocase, code_of) for operand in operands})
+    keys = {_key(operand, nocase, code_of) for operand in operands}
     flags = NOCASE if nocase else 0
     if len(keys) == 1:
-        return Lowered(PredicateKind.EQUAL, flags, low=keys[0])
-    return Lowered(PredicateKind.IN, flags, members=tuple(keys))
+        return Lowered(PredicateKind.EQUAL, flags, low=keys.pop())
+    return Lowered(PredicateKind.IN, flags, members=tuple(sorted(keys)))
 
 
 def _key(operand: Scalar, nocase: bool, code_of: CodeOf) -> Key:
@@ -111,10 +91,11 @@ def _key(operand: Scalar, nocase: bool, code_of: CodeOf) -> Key:
     return split(cast(int | float, operand))
 
 
-def _range(predicate: Predicate, low: Scalar | None, high: Scalar | None) -> Lowered:
+def _range(predicate: Predicate, _: CodeOf) -> Lowered:
     """The bounds of an ordered comparison, made closed for numbers and half-open for strings."""
+    low, high = _bounds(predicate)
     bounds = [bound for bound in (low, high) if bound is not None]
-    if any(isinstance(bound, Instant | Now) for bound in bounds):
+    if any(isinstance(bound, _OF_TIME) for bound in bounds):
         return Lowered(PredicateKind.OPAQUE_TEXT, needles=(_spelling(predicate),))
     if any(isinstance(bound, str) for bound in bounds):
         return _text_range(predicate.operator, cast(str | None, low), cast(str | None, high))
@@ -128,6 +109,13 @@ def _range(predicate: Predicate, low: Scalar | None, high: Scalar | None) -> Low
     return Lowered(PredicateKind.RANGE, low=lowest, high=highest)
 
 
+def _bounds(predicate: Predicate) -> tuple[Scalar | None, Scalar | None]:
+    if predicate.operator is Operator.BETWEEN:
+        return cast(tuple[Scalar, Scalar], predicate.operand)
+    bound = cast(Scalar, predicate.operand)
+    return (bound, None) if predicate.operator in _LOWER_BOUNDS else (None, bound)
+
+
 def _text_range(operator: Operator, low: str | None, high: str | None) -> Lowered:
     """From low up to, not including, high; the next string after s is s and a zero byte."""
     start, stop = b"", TEXT_END
@@ -138,12 +126,22 @@ def _text_range(operator: Operator, low: str | None, high: str | None) -> Lowere
     return Lowered(PredicateKind.TEXT_RANGE, needles=(start, stop))
 
 
-def _needles(kind: PredicateKind, texts: Iterable[str], nocase: bool) -> Lowered:
+def _needles(predicate: Predicate, _: CodeOf) -> Lowered:
+    texts, nocase = cast(tuple[str, ...], predicate.operand), predicate.nocase
     needles = tuple(sorted({_utf8(text, nocase) for text in texts}))
-    return Lowered(kind, NOCASE if nocase else 0, needles=needles)
+    flags = NOCASE if nocase else 0
+    return Lowered(_NEEDLE_KIND[predicate.operator], flags, needles=needles)
 
 
-def _like(predicate: Predicate) -> Lowered:
+def _presence(predicate: Predicate, _: CodeOf) -> Lowered:
+    return Lowered(_PRESENCE_KIND[predicate.operator])
+
+
+def _opaque_text(predicate: Predicate, _: CodeOf) -> Lowered:
+    return Lowered(PredicateKind.OPAQUE_TEXT, needles=(_spelling(predicate),))
+
+
+def _like(predicate: Predicate, _: CodeOf) -> Lowered:
     """LIKE's tokens; a pattern that is one literal between runs is a cheaper test of the same."""
     tokens = like_tokens(cast(str, predicate.operand), predicate.escape, predicate.nocase)
     flags = NOCASE if predicate.nocase else 0
@@ -192,3 +190,16 @@ def _spelling(predicate: Predicate) -> bytes:
 def _digest(predicate: Predicate | Element) -> bytes:
     """Tells apart records that only whole filters settle; a collision could cause no match."""
     return hashlib.blake2b(repr(predicate).encode(), digest_size=8).digest()
+
+
+_LOWERINGS: dict[Operator, Callable[[Predicate, CodeOf], Lowered]] = {
+    Operator.EQ: _equality,
+    Operator.IN: _equality,
+    Operator.LIKE: _like,
+    Operator.REGEX: _opaque_text,
+    Operator.CIDR: _opaque_text,
+    **dict.fromkeys((Operator.BETWEEN, Operator.GT, Operator.GE, Operator.LT, Operator.LE), _range),
+    **dict.fromkeys(_NEEDLE_KIND, _needles),
+    **dict.fromkeys(_PRESENCE_KIND, _presence),
+}
+"""How each of the positive operators is lowered."""

@@ -19,7 +19,7 @@ holding. So a kernel may assume that a leaf it cannot test holds, and ask for a 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import assert_never
 
@@ -65,9 +65,9 @@ class Leaf:
 class Gate:
     """Holds if at least `need` of its children hold.
 
-    Out of `threshold` come only ALWAYS, NEVER, and gates of two or more children, none of which is
-    ALWAYS or NEVER, with 1 <= need <= len(children). No conjunction lies directly in a conjunction,
-    no disjunction in a disjunction.
+    Out of `threshold` come only the very ALWAYS and NEVER, and gates of two or more children, none
+    of which is ALWAYS or NEVER, with 1 <= need <= len(children). No conjunction lies directly in a
+    conjunction, no disjunction in a disjunction.
     """
 
     need: int
@@ -97,6 +97,8 @@ _OF_NOT = {
 }
 _UPRIGHT = (Polarity.IS_TRUE, Polarity.NOT_FALSE)
 """The polarities that hold of TRUE; the other two hold of FALSE."""
+_POSITIVE = frozenset(Operator) - POSITIVE_FORM.keys() - {Operator.EXISTS, Operator.MISSING}
+"""Operators that stay as they are."""
 
 
 def threshold(filter: Filter) -> ThresholdTree:
@@ -135,6 +137,8 @@ def _push_all(count: int, children: tuple[Filter, ...], polarity: Polarity) -> T
 
 def _leaf(predicate: Predicate, polarity: Polarity) -> Leaf:
     operator = predicate.operator
+    if predicate.quantifier is None and operator in _POSITIVE:
+        return Leaf(predicate, polarity)
     if operator in (Operator.EXISTS, Operator.MISSING):
         if polarity not in _UPRIGHT:
             operator = Operator.MISSING if operator is Operator.EXISTS else Operator.EXISTS
@@ -150,16 +154,24 @@ def _leaf(predicate: Predicate, polarity: Polarity) -> Leaf:
         quantifier = None
     if operator is predicate.operator and quantifier is predicate.quantifier:
         return Leaf(predicate, polarity)
-    return Leaf(replace(predicate, operator=operator, quantifier=quantifier), polarity)
+    changed = Predicate(
+        predicate.path,
+        operator,
+        predicate.operand,
+        predicate.nocase,
+        quantifier,
+        predicate.escape,
+    )
+    return Leaf(changed, polarity)
 
 
 def gate(need: int, children: Iterable[ThresholdTree]) -> ThresholdTree:
     """A gate in the form that `Gate` promises: constants folded, lone children and nests gone."""
     kept: list[ThresholdTree] = []
     for child in children:
-        if child == ALWAYS:
+        if child is ALWAYS:
             need -= 1
-        elif child != NEVER:
+        elif child is not NEVER:
             kept.append(child)
     if need <= 0:
         return ALWAYS
@@ -176,6 +188,8 @@ def gate(need: int, children: Iterable[ThresholdTree]) -> ThresholdTree:
 
 
 def _flatten(children: list[ThresholdTree], *, conjunction: bool) -> tuple[ThresholdTree, ...]:
+    if not any(isinstance(child, Gate) for child in children):
+        return tuple(children)
     flat: list[ThresholdTree] = []
     for child in children:
         nested = isinstance(child, Gate) and (
