@@ -42,6 +42,8 @@ class Plan:
     rounds: int
     latency_s: float
     writes: int
+    notifications: int
+    """So many must come out of a round."""
 
 
 def bench(
@@ -54,7 +56,7 @@ def bench(
     own, other = list[float](), list[float]()
     for number in range(1, plan.rounds + 1):
         progress(f"round {number} of {plan.rounds}: matching {len(payloads):,} events")
-        own.append(rate(stack, payloads, _ignore))
+        own.append(rate(stack, payloads, _ignore, plan.notifications))
         progress(f"round {number} of {plan.rounds}: passing them through")
         other.append(passthrough_rate(stack, payloads, _ignore))
     progress(
@@ -68,6 +70,7 @@ def bench(
     fresh = latency.freshness(stack.env, payloads, LATENCY_EVENTS_PER_S, plan.writes)
     return {
         "events": len(payloads),
+        "notifications": plan.notifications,
         "rounds": plan.rounds,
         "events_per_s": round(statistics.median(own)),
         "passthrough_events_per_s": round(statistics.median(other)),
@@ -97,7 +100,7 @@ def passthrough_rate(
 ) -> float:
     """Events a second of the pass-through; the stack's own driver is away meanwhile."""
     with passthrough_driver(stack):
-        return rate(stack, payloads, watch, records_per_event=1)
+        return rate(stack, payloads, watch, len(payloads))
 
 
 @contextmanager
@@ -123,19 +126,21 @@ def rate(
     stack: Stack,
     payloads: Sequence[bytes],
     watch: Callable[[int], None],
-    records_per_event: int | None = None,
+    record_count: int | None = None,
 ) -> float:
-    """Events a second through the running driver, after a short warm-up."""
+    """Events a second through the running driver, after a short warm-up; `record_count` must come
+    out, if it is known.
+    """
     counted = _Counter()
     with Flow(stack.env, counted.receive) as flow:
         flow.run(payloads[:WARM_EVENTS], _ignore)
     counted.records = 0
     with Flow(stack.env, counted.receive) as flow:
         seconds = flow.run(payloads, watch)
-    if records_per_event is not None and counted.records != records_per_event * len(payloads):
+    if record_count is not None and counted.records != record_count:
         raise RecordsDifferError(
             f"{counted.records:,} records came out of {len(payloads):,} events, "
-            f"not {records_per_event} for each"
+            f"not {record_count:,}"
         )
     return len(payloads) / seconds
 

@@ -1,42 +1,100 @@
-"""The stage of `./herald bench pipeline`: a stack of its own with the demo's subscriptions."""
+"""The stage of `./herald bench pipeline`: a stack of its own, subscriptions of some workload."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from benchmarks import pipeline
+from benchmarks.matching import batches_of
+from benchmarks.workloads import begen
 from deploy.demo import flights, generated
-from deploy.demo.written import WRITTEN
+from deploy.filter_files import filter_of
 from deploy.settings import StackSettings
 from deploy.stack import Stack
 from deploy.traffic import Registrar
+from index.events import decode_payloads
+from index.filter_json import to_json
+from index.model import Instant, Subscription
+from index.registry import get
+
+MATCHES_PER_EVENT = 2.5
+"""Of advertisements: about as many as the demo's flights have."""
+REFERENCE = "psthash"
+"""What counts the notifications that must come out: another method than the service's own."""
+LIVE_TIMEOUT_S = 1_800.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """Subscriptions as REST takes them, and events."""
+
+    forms: list[dict[str, Any]]
+    payloads: Sequence[bytes]
 
 
 def run(
-    generated_count: int,
-    event_count: int,
+    size: tuple[str, int, int],
     amounts: tuple[int, float, int],
     progress: Callable[[str], None],
 ) -> dict[str, object]:
-    """Start a stack on free ports in a folder of its own, register, measure, stop it."""
+    """Start a stack on free ports in a folder of its own, register, measure, stop it.
+
+    size   name of the workload, subscriptions and events
+    """
     rounds, latency_s, writes = amounts
-    progress("reading flights")
-    table = flights.load()
-    drawn = list(generated.generate(table, generated_count))
-    payloads = flights.payloads(table.slice(0, event_count))
+    name, subscription_count, event_count = size
+    progress(f"drawing {name}")
+    load = (_flights if name == "flights" else _ads)(subscription_count, event_count)
+    progress(f"counting with {REFERENCE} how many notifications must come out")
+    plan = pipeline.Plan(rounds, latency_s, writes, _matches(load))
     settings = StackSettings().on_free_ports()
     with tempfile.TemporaryDirectory(prefix="herald-bench-") as folder:
         progress("starting Kafka, Valkey, the API and Spark")
         with Stack(Path(folder), settings) as stack:
-            progress(f"registering {len(WRITTEN) + len(drawn):,} subscriptions")
-            registrar = Registrar(f"http://127.0.0.1:{settings.api_port}")
-            try:
-                subscriptions = list(registrar.register(generated.forms(drawn)))
-                registrar.wait_live()
-            finally:
-                registrar.close()
-            plan = pipeline.Plan(rounds, latency_s, writes)
-            figures = pipeline.bench(stack, payloads, plan, progress)
-    return {"subscriptions": subscriptions[-1], **figures}
+            progress(f"registering {len(load.forms):,} subscriptions")
+            _register(f"http://127.0.0.1:{settings.api_port}", load.forms)
+            figures = pipeline.bench(stack, load.payloads, plan, progress)
+    return {"workload": name, "subscriptions": len(load.forms), **figures}
+
+
+def _flights(subscription_count: int, event_count: int) -> Load:
+    table = flights.load()
+    drawn = generated.generate(table, subscription_count)
+    return Load(list(generated.forms(drawn)), flights.payloads(table.slice(0, event_count)))
+
+
+def _ads(subscription_count: int, event_count: int) -> Load:
+    parameters = replace(
+        begen.ADS,
+        subscriptions=subscription_count,
+        events=event_count,
+        match_probability=MATCHES_PER_EVENT / subscription_count,
+    )
+    drawn = begen.generate("ads", parameters)
+    forms = [{"id": one.id, "filter": to_json(one.filter)} for one in drawn.subscriptions]
+    return Load(forms, drawn.payloads)
+
+
+def _matches(load: Load) -> int:
+    """How many pairs of an event and a subscription match."""
+    subscriptions = (Subscription(form["id"], filter_of(form)) for form in load.forms)
+    index = get(REFERENCE).build(subscriptions)
+    count = 0
+    for payloads in batches_of(load.payloads):
+        events = decode_payloads(payloads, index.vocabulary).events
+        count += index.match(events, Instant(0, 0)).row.size
+    return count
+
+
+def _register(base_url: str, forms: Iterable[dict[str, Any]]) -> None:
+    registrar = Registrar(base_url)
+    try:
+        for _ in registrar.register(forms):
+            pass
+        registrar.wait_live(LIVE_TIMEOUT_S)
+    finally:
+        registrar.close()

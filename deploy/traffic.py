@@ -30,6 +30,8 @@ END_TIMEOUT_S = 60.0
 QUEUE_MESSAGES = 200_000
 LINES_PER_REQUEST = 5_000
 REQUEST_TIMEOUT_S = 120.0
+BARRIER_TIMEOUT_S = 60.0
+"""How long one request waits for an epoch."""
 
 
 class Publisher:
@@ -223,8 +225,15 @@ class Registrar:
     def wait_live(self, timeout_s: float = 120.0) -> int:
         """Wait until the newest epoch is live in every query; returns it."""
         newest = self._get("/v1/store/epoch", {})["epoch"]
-        parameters = {"min": newest, "timeout": timeout_s}
-        return int(self._get("/v1/store/epoch", parameters)["epoch"])
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = min(BARRIER_TIMEOUT_S, max(0.0, deadline - time.monotonic()))
+            try:
+                return int(self._get("/v1/store/epoch", {"min": newest, "timeout": left})["epoch"])
+            except httpx.HTTPStatusError as error:
+                is_late = error.response.status_code == httpx.codes.GATEWAY_TIMEOUT
+                if not is_late or time.monotonic() >= deadline:
+                    raise
 
     def _get(self, path: str, parameters: dict[str, float]) -> dict[str, Any]:
         answer = self._client.get(path, params=parameters, timeout=REQUEST_TIMEOUT_S * 2)

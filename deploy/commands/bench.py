@@ -54,9 +54,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     paper.add_argument("--json", action="store_true", help="print as JSON how they came out")
     whole = kinds.add_parser("pipeline", help="the whole path against a pass-through of it")
     whole.add_argument(
-        "--subscriptions", type=int, default=100_000, help="generated ones, beside the 40 written"
+        "--workload",
+        choices=("flights", "ads"),
+        default="flights",
+        help="the demo's subscriptions to flights, or advertisements as in the PS-Tree paper, of "
+        "which an event matches 2.5 on average",
     )
-    whole.add_argument("--events", type=int, default=100_000, help="flights a round")
+    whole.add_argument(
+        "--subscriptions", type=int, default=100_000, help="generated ones; flights have 40 more"
+    )
+    whole.add_argument("--events", type=int, default=100_000, help="events a round")
     whole.add_argument("--rounds", type=int, default=2, help="rates are medians of these")
     whole.add_argument("--seconds", type=float, default=30, help="how long latency is measured")
     whole.add_argument("--writes", type=int, default=200, help="writes for freshness")
@@ -103,11 +110,9 @@ def _bench_paper(arguments: argparse.Namespace) -> int:
 def _bench_pipeline(arguments: argparse.Namespace) -> int:
     # Kafka's client and Arrow take a second to import, which `bench match` need not wait for.
     pipeline_command = importlib.import_module("benchmarks.pipeline_run")
+    size = arguments.workload, arguments.subscriptions, arguments.events
     amounts = arguments.rounds, arguments.seconds, arguments.writes
-    return _tell(
-        arguments,
-        lambda: pipeline_command.run(arguments.subscriptions, arguments.events, amounts, _progress),
-    )
+    return _tell(arguments, lambda: pipeline_command.run(size, amounts, _progress))
 
 
 def _tell(arguments: argparse.Namespace, measure: Callable[[], dict[str, object]]) -> int:
