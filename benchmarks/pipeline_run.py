@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,9 @@ LIVE_TIMEOUT_S = 1_800.0
 
 @dataclass(frozen=True)
 class Load:
-    """Subscriptions as REST takes them, and events."""
+    """Subscriptions, made anew as REST takes them whenever they are asked for, and events."""
 
-    forms: list[dict[str, Any]]
+    forms: Callable[[], Iterator[dict[str, Any]]]
     payloads: Sequence[bytes]
 
 
@@ -55,16 +55,17 @@ def run(
     with tempfile.TemporaryDirectory(prefix="herald-bench-") as folder:
         progress("starting Kafka, Valkey, the API and Spark")
         with Stack(Path(folder), settings) as stack:
-            progress(f"registering {len(load.forms):,} subscriptions")
-            _register(f"http://127.0.0.1:{settings.api_port}", load.forms)
+            progress("registering the subscriptions")
+            registered = _register(f"http://127.0.0.1:{settings.api_port}", load.forms())
             figures = pipeline.bench(stack, load.payloads, plan, progress)
-    return {"workload": name, "subscriptions": len(load.forms), **figures}
+    return {"workload": name, "subscriptions": registered, **figures}
 
 
 def _flights(subscription_count: int, event_count: int) -> Load:
     table = flights.load()
-    drawn = generated.generate(table, subscription_count)
-    return Load(list(generated.forms(drawn)), flights.payloads(table.slice(0, event_count)))
+    drawn = list(generated.generate(table, subscription_count))
+    payloads = flights.payloads(table.slice(0, event_count))
+    return Load(lambda: generated.forms(drawn), payloads)
 
 
 def _ads(subscription_count: int, event_count: int) -> Load:
@@ -75,13 +76,15 @@ def _ads(subscription_count: int, event_count: int) -> Load:
         match_probability=MATCHES_PER_EVENT / subscription_count,
     )
     drawn = begen.generate("ads", parameters)
-    forms = [{"id": one.id, "filter": to_json(one.filter)} for one in drawn.subscriptions]
-    return Load(forms, drawn.payloads)
+    return Load(
+        lambda: ({"id": one.id, "filter": to_json(one.filter)} for one in drawn.subscriptions),
+        drawn.payloads,
+    )
 
 
 def _matches(load: Load) -> int:
     """How many pairs of an event and a subscription match."""
-    subscriptions = (Subscription(form["id"], filter_of(form)) for form in load.forms)
+    subscriptions = (Subscription(form["id"], filter_of(form)) for form in load.forms())
     index = get(REFERENCE).build(subscriptions)
     count = 0
     for payloads in batches_of(load.payloads):
@@ -90,11 +93,14 @@ def _matches(load: Load) -> int:
     return count
 
 
-def _register(base_url: str, forms: Iterable[dict[str, Any]]) -> None:
+def _register(base_url: str, forms: Iterable[dict[str, Any]]) -> int:
+    """Register, and wait until all are live; returns how many there are."""
     registrar = Registrar(base_url)
+    accepted = 0
     try:
-        for _ in registrar.register(forms):
+        for accepted in registrar.register(forms):
             pass
         registrar.wait_live(LIVE_TIMEOUT_S)
+        return accepted
     finally:
         registrar.close()
