@@ -96,10 +96,8 @@ def _matches(load: Load) -> int:
 def _register(base_url: str, forms: Iterable[dict[str, Any]]) -> int:
     """Register, and wait until all are live; returns how many there are."""
     registrar = Registrar(base_url)
-    accepted = 0
     try:
-        for accepted in registrar.register(forms):
-            pass
+        accepted = max(registrar.register(forms), default=0)
         registrar.wait_live(LIVE_TIMEOUT_S)
         return accepted
     finally:
