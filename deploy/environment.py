@@ -34,7 +34,7 @@ def cache_dir() -> Path:
 
 
 def numba_cache_dir() -> Path:
-    """A folder for compiled kernels that a change of any source of `index` makes a new one.
+    """A folder for compiled kernels that a change of any source with kernels makes a new one.
 
     numba looks at the file of a cached function alone, so a kernel that calls an edited kernel of
     another file would go on with the old code.
@@ -47,8 +47,9 @@ def numba_cache_dir() -> Path:
 
 
 def kernel_sources() -> Iterator[Path]:
-    """The Python sources of `index`, in a fixed order."""
+    """The Python sources of `index`, in a fixed order, and of the kernels that are not there."""
     yield from sorted((REPOSITORY / "index").rglob("*.py"))
+    yield REPOSITORY / "streaming" / "byte_columns.py"
 
 
 def child_environment() -> dict[str, str]:

@@ -5,14 +5,24 @@ Building one is a concatenation of bytes: half of it lies in the index, half is 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import orjson
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from index.kernels.rows import copy_bytes
+from streaming.byte_columns import (
+    ByteColumn,
+    Taken,
+    column_of,
+    digests,
+    joined,
+    sizes_of,
+    to_arrow,
+)
 from streaming.decode import Decoded, Records
 from streaming.envelope import hops_of
 from streaming.notification import HOPS_KINDS, Place, id_of
@@ -34,7 +44,7 @@ class Pairs(NamedTuple):
     place: NDArray[np.int32]
 
 
-Columns = tuple[list[bytes], list[bytes], list[bytes], list[int]]
+Columns = tuple[pa.Array, pa.Array, pa.Array, pa.Array]
 """Keys, values, ids and kinds of notifications."""
 
 
@@ -53,23 +63,18 @@ class _Events(NamedTuple):
 class _Written(NamedTuple):
     """Notifications of some pairs, as columns, and the events they tell of."""
 
-    event: list[int]
+    event: NDArray[np.int32]
     columns: Columns
 
-    def append(self, event: int, key: bytes, value: bytes, identifier: bytes, kind: int) -> None:
-        """Add one of an event that may lie before the last."""
-        keys, values, ids, kinds = self.columns
-        keys.append(key)
-        values.append(value)
-        ids.append(identifier)
-        kinds.append(kind)
-        self.event.append(event)
-
-    def in_order(self) -> Columns:
-        """The columns in the order of events, and of writing for each of them."""
-        order = np.argsort(self.event, kind="stable").tolist()
-        keys, values, ids, kinds = ([column[at] for at in order] for column in self.columns)
-        return keys, values, ids, kinds
+    def with_later(self, other: _Written) -> _Written:
+        """These and others, in the order of events; of one event the others are last."""
+        event = np.concatenate((self.event, other.event))
+        order = np.argsort(event, kind="stable")
+        keys, values, ids, kinds = (
+            pa.concat_arrays(columns).take(pa.array(order))
+            for columns in zip(self.columns, other.columns, strict=True)
+        )
+        return _Written(event[order], (keys, values, ids, kinds))
 
 
 class Notifier:
@@ -103,11 +108,9 @@ class Notifier:
             is_last = stop == pairs.event.size
             ended = compact.size if is_last else int(np.searchsorted(compact, pairs.event[stop]))
             if told < ended:
-                self._write_compact(pairs, modes, compact[told:ended], written)
+                written = written.with_later(self._write_compact(pairs, modes, compact[told:ended]))
                 told = ended
-                yield written.in_order()
-            else:
-                yield written.columns
+            yield written.columns
 
     def _parts(self, pairs: Pairs, modes: NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
         """Runs of pairs whose notifications take about as much as an output should hold."""
@@ -145,41 +148,46 @@ class Notifier:
         at = first + np.flatnonzero(modes[first:stop] != COMPACT)
         event, place = pairs.event[at], pairs.place[at]
         first_of_event = np.flatnonzero(np.diff(event, prepend=-1))
-        number = np.repeat(
-            np.arange(first_of_event.size), np.diff(first_of_event, append=event.size)
-        )
+        of_event = np.diff(first_of_event, append=event.size)
+        number = np.repeat(np.arange(first_of_event.size, dtype=np.int32), of_event)
         events = self._events_of(event[first_of_event])
-        fragments = self._targets.fragments(place)
-        tails = np.array([self._tail(thin) for thin in events.thin], object)[number].tolist()
-        if full := np.flatnonzero(modes[at] == FULL).tolist():
-            self._lengthen(tails, fragments, events, number, full)
-        origins = np.array(events.origin, object)[number].tolist()
+        fragments = self._targets.fragments, place
+        tails = self._tails(events, number, fragments, np.flatnonzero(modes[at] == FULL))
+        ids = digests(joined((column_of(events.origin), number), (self._targets.names, place)))
         columns = (
-            self._targets.keys(place),
-            list(map(operator.add, fragments, tails)),
-            list(map(id_of, origins, self._targets.names(place))),
-            events.kind[number].tolist(),
+            to_arrow(ByteColumn(*copy_bytes(self._targets.keys, place))),
+            to_arrow(joined(fragments, tails)),
+            to_arrow(ids),
+            pa.array(events.kind[number]),
         )
-        return _Written(event.tolist(), columns)
+        return _Written(event, columns)
+
+    def _tails(
+        self,
+        events: _Events,
+        number: NDArray[np.int32],
+        fragments: Taken,
+        full: NDArray[np.intp],
+    ) -> Taken:
+        """The ends of values; those `full` have the events themselves, where there is room.
+
+        number   of the event of each value, among `events`
+        """
+        tails = [self._tail(thin) for thin in events.thin]
+        if not full.size:
+            return column_of(tails), number
+        told, which = np.unique(number[full], return_inverse=True)
+        for event in told.tolist():
+            tails.append(self._full_tail(int(events.row[event]), events.thin[event]))
+        column = column_of(tails)
+        longer = (len(events.thin) + which).astype(np.int32)
+        fits = sizes_of(fragments)[full] + sizes_of((column, longer)) <= self._bytes_max
+        tail_of = number.copy()
+        tail_of[full[fits]] = longer[fits]
+        return column, tail_of
 
     def _tail(self, description: bytes) -> bytes:
         return b',"epoch":%d,"event":%b}}' % (self._epoch, description)
-
-    def _lengthen(
-        self,
-        tails: list[bytes],
-        fragments: list[bytes],
-        events: _Events,
-        number: NDArray[np.intp],
-        full: list[int],
-    ) -> None:
-        """Put the events themselves into the tails of those pairs, where there is room."""
-        known: dict[int, bytes] = {}
-        for at, event in zip(full, number[full].tolist(), strict=True):
-            if event not in known:
-                known[event] = self._full_tail(int(events.row[event]), events.thin[event])
-            if len(fragments[at]) + len(known[event]) <= self._bytes_max:
-                tails[at] = known[event]
 
     def _full_tail(self, row: int, thin: bytes) -> bytes:
         context, data = self._decoded.context_of(row), self._decoded.payload_of(row)
@@ -190,33 +198,31 @@ class Notifier:
         return self._tail(thin)
 
     def _write_compact(
-        self,
-        pairs: Pairs,
-        modes: NDArray[np.uint8],
-        compact: NDArray[np.int32],
-        written: _Written,
-    ) -> None:
+        self, pairs: Pairs, modes: NDArray[np.uint8], compact: NDArray[np.int32]
+    ) -> _Written:
         """The notifications of the compact targets of some events.
 
         Which subscriptions share one is fixed by their ids, for the order of matches depends on how
         the index is laid out, which a replay may find changed.
         """
+        written: list[tuple[int, bytes, bytes, bytes, int]] = []
         events = self._events_of(compact)
         bounds = np.searchsorted(pairs.event, [compact, compact + 1]).T.tolist()
         for (begin, end), row, origin, thin, kind in zip(bounds, *events, strict=True):
             place = pairs.place[begin:end][modes[begin:end] == COMPACT]
-            columns = self._targets.names(place), self._targets.keys(place)
             groups: dict[tuple[bytes, bytes], list[tuple[bytes, bytes]]] = {}
-            for name, key, fragment in zip(*columns, self._targets.fragments(place), strict=True):
+            for name, key, fragment in zip(*self._targets.lists_of(place), strict=True):
                 tenant = name.partition(b"\0")[0]
                 groups.setdefault((tenant, key), []).append((name, fragment))
             for (tenant, key), group in groups.items():
                 head = b'{"tenant":' + orjson.dumps(tenant.decode()) + self._tail(thin)[:-1]
                 for number, value in self._chunks(head + b',"subscriptions":[', group):
                     name = b"%b\0\0%b\0%d" % (tenant, key, number)
-                    written.append(
-                        int(row), key, value, id_of(origin, name), HOPS_KINDS + int(kind)
-                    )
+                    told = id_of(origin, name)
+                    written.append((int(row), key, value, told, HOPS_KINDS + int(kind)))
+        rows, keys, values, ids, kinds = zip(*written, strict=True)
+        texts = (pa.array(column, pa.binary()) for column in (keys, values, ids))
+        return _Written(np.array(rows, np.int32), (*texts, pa.array(kinds, pa.uint8())))
 
     def _chunks(self, head: bytes, group: list[tuple[bytes, bytes]]) -> Iterator[tuple[int, bytes]]:
         """Number and value of each record about a group, given as names and fragments."""

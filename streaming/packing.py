@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 PACKED_TYPE = pa.schema(
@@ -44,6 +45,8 @@ COMPRESS_BYTES_MIN = 256 * 1024
 """Above it a stream is compressed: notifications of one batch repeat each other."""
 
 Headers = list[tuple[str, bytes | None]]
+Column = Sequence[Any]
+"""A list, or an array of Arrow."""
 
 
 class DeadLetter(NamedTuple):
@@ -57,30 +60,23 @@ class DeadLetter(NamedTuple):
 class Output:
     """Records on their way from a worker to the driver, as columns.
 
-    byte_count   of keys and values, to know when to cut.
+    notifications  batches of NOTIFICATIONS_TYPE.
+    byte_count     of values, to know when to cut.
     """
 
     def __init__(self) -> None:
-        self.keys: list[bytes | None] = []
-        self.values: list[bytes] = []
-        self.ids: list[bytes] = []
-        self.kinds: list[int] = []
+        self.notifications: list[pa.RecordBatch] = []
         self.dead_letters: list[DeadLetter] = []
         self.byte_count = 0
 
-    def notify(
-        self,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes],
-        ids: Sequence[bytes],
-        kinds: Sequence[int],
-    ) -> None:
+    def notify(self, keys: Column, values: Column, ids: Column, kinds: Column) -> None:
         """Add notifications, column by column."""
-        self.keys += keys
-        self.values += values
-        self.ids += ids
-        self.kinds += kinds
-        self.byte_count += sum(map(len, values))
+        columns = [
+            column if isinstance(column, pa.Array) else pa.array(column, field.type)
+            for column, field in zip((keys, values, ids, kinds), NOTIFICATIONS_TYPE, strict=True)
+        ]
+        self.notifications.append(pa.RecordBatch.from_arrays(columns, schema=NOTIFICATIONS_TYPE))
+        self.byte_count += pc.sum(pc.binary_length(columns[1])).as_py() or 0
 
     def bury(self, letter: DeadLetter) -> None:
         """Add one dead letter."""
@@ -90,6 +86,29 @@ class Output:
     def is_full(self) -> bool:
         """Whether it is time to pack this output and begin another."""
         return self.byte_count >= ROW_BYTES_MAX
+
+    @property
+    def keys(self) -> list[bytes | None]:
+        """The keys of all notifications."""
+        return self._list_of("key")
+
+    @property
+    def values(self) -> list[bytes]:
+        """Their values."""
+        return self._list_of("value")
+
+    @property
+    def ids(self) -> list[bytes]:
+        """Their ids."""
+        return self._list_of("id")
+
+    @property
+    def kinds(self) -> list[int]:
+        """What their headers say, see `streaming.notification`."""
+        return self._list_of("kind")
+
+    def _list_of(self, name: str) -> list[Any]:
+        return [one for batch in self.notifications for one in batch.column(name).to_pylist()]
 
 
 def parts_of(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
@@ -104,14 +123,16 @@ def pack(output: Output, counters: dict[str, Any]) -> pa.RecordBatch:
     """One row for Spark."""
     size = output.byte_count
     notifications = b""
-    if output.values:
-        columns = [output.keys, output.values, output.ids, output.kinds]
-        notifications = _to_stream(columns, NOTIFICATIONS_TYPE, size)
+    if output.notifications:
+        table = pa.Table.from_batches(output.notifications, NOTIFICATIONS_TYPE)
+        notifications = _to_stream(table.combine_chunks(), size)
     dead_letters = b""
     if output.dead_letters:
         keys, values, headers = zip(*output.dead_letters, strict=True)
         named = [[{"name": n, "value": v} for n, v in letter] for letter in headers]
-        dead_letters = _to_stream([keys, values, named], DEAD_LETTERS_TYPE, size)
+        columns = zip((keys, values, named), DEAD_LETTERS_TYPE, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in columns]
+        dead_letters = _to_stream(pa.Table.from_arrays(arrays, schema=DEAD_LETTERS_TYPE), size)
     row = [[notifications], [dead_letters], [orjson.dumps(counters)]]
     return pa.RecordBatch.from_arrays(
         [pa.array(column, pa.binary()) for column in row], schema=PACKED_TYPE
@@ -122,10 +143,7 @@ def unpack(notifications: bytes, dead_letters: bytes) -> Output:
     """The records of one row."""
     output = Output()
     if notifications:
-        table = _from_stream(notifications)
-        output.keys, output.values, output.ids, output.kinds = (
-            column.to_pylist() for column in table.columns
-        )
+        output.notifications = _from_stream(notifications).to_batches()
     if dead_letters:
         for letter in _from_stream(dead_letters).to_pylist():
             headers = [(header["name"], header["value"]) for header in letter["headers"]]
@@ -133,12 +151,11 @@ def unpack(notifications: bytes, dead_letters: bytes) -> Output:
     return output
 
 
-def _to_stream(columns: list[Any], schema: pa.Schema, size: int) -> bytes:
-    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, schema, strict=True)]
+def _to_stream(table: pa.Table, size: int) -> bytes:
     options = pa.ipc.IpcWriteOptions(compression="lz4" if size >= COMPRESS_BYTES_MIN else None)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=options) as writer:
-        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
     return bytes(sink.getvalue())
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streaming.decode import Records
 from streaming.match import MatchRequest, without_committed
@@ -22,12 +23,13 @@ def pass_partition(
     """What mapInArrow calls instead of `match.match_partition`."""
     for batch in batches:
         records = Records.of(without_committed(batch, request.committed))
-        values = [value or b"" for value in records.values.to_pylist()]
-        ids = [b"%d" % offset for offset in records.offsets.tolist()]
+        values = pc.fill_null(records.values, b"")
+        ids = pc.cast(pc.cast(pa.array(records.offsets), pa.string()), pa.binary())
         output = Output()
         for first, stop in parts_of(records.value_bytes()):
             count = stop - first
-            output.notify([None] * count, values[first:stop], ids[first:stop], [1] * count)
+            keys, kinds = pa.nulls(count, pa.binary()), pa.repeat(pa.scalar(1, pa.uint8()), count)
+            output.notify(keys, values.slice(first, count), ids.slice(first, count), kinds)
             if output.is_full():
                 yield pack(output, {})
                 output = Output()

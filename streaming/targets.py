@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from index.kernels.rows import copy_bytes
 from index.model import Instant
+from index.row_store import ByteColumn as GrowingBytes
 from store.records import Mode
+from streaming.byte_columns import ByteColumn, to_arrow
 from streaming.target import decode_target
 
 REMEMBERED_MAX = 500_000
@@ -17,16 +20,7 @@ NEVER = np.iinfo(np.int64).max
 MODES = tuple(Mode)
 THIN, FULL, COMPACT = map(MODES.index, (Mode.THIN, Mode.FULL, Mode.COMPACT))
 
-_TARGET = np.dtype(
-    [
-        ("name", object),
-        ("key", object),
-        ("fragment", object),
-        ("mode", np.uint8),
-        ("seconds", np.int64),
-        ("nanoseconds", np.int32),
-    ]
-)
+_TARGET = np.dtype([("mode", np.uint8), ("seconds", np.int64), ("nanoseconds", np.int32)])
 _ROWS_AT_FIRST = 1_024
 
 
@@ -45,6 +39,7 @@ class TargetTable:
         """By row: its place plus one, 0 for a row that is not decoded."""
         self._count = 0
         self._target = np.empty(_ROWS_AT_FIRST, _TARGET)
+        self._name, self._key, self._fragment = GrowingBytes(), GrowingBytes(), GrowingBytes()
 
     def places_of(
         self, rows: NDArray[np.int32], read: Callable[[list[int]], Sequence[bytes]]
@@ -71,38 +66,41 @@ class TargetTable:
         """THIN, FULL or COMPACT."""
         return self._target["mode"][places]
 
-    def names(self, places: NDArray[np.int32]) -> list[bytes]:
-        """Tenant and id as the index has them."""
-        return self._bytes("name", places)
+    @property
+    def names(self) -> ByteColumn:
+        """By place: tenant and id as the index has them."""
+        return ByteColumn(*self._name.columns())
 
-    def keys(self, places: NDArray[np.int32]) -> list[bytes]:
-        """The Kafka keys of their notifications."""
-        return self._bytes("key", places)
+    @property
+    def keys(self) -> ByteColumn:
+        """By place: the Kafka keys of their notifications."""
+        return ByteColumn(*self._key.columns())
 
-    def fragments(self, places: NDArray[np.int32]) -> list[bytes]:
-        """The beginnings of their thin notifications."""
-        return self._bytes("fragment", places)
+    @property
+    def fragments(self) -> ByteColumn:
+        """By place: the beginnings of their thin notifications."""
+        return ByteColumn(*self._fragment.columns())
 
-    def _bytes(self, column: str, places: NDArray[np.int32]) -> list[bytes]:
-        found: list[bytes] = self._target[column][places].tolist()
-        return found
+    def lists_of(self, places: NDArray[np.int32]) -> tuple[list[bytes], list[bytes], list[bytes]]:
+        """Names, keys and fragments of some places."""
+        names, keys, fragments = (
+            to_arrow(ByteColumn(*copy_bytes(column, places))).to_pylist()
+            for column in (self.names, self.keys, self.fragments)
+        )
+        return names, keys, fragments
 
     def _add(self, rows: NDArray[np.int32], encoded: Sequence[bytes]) -> None:
-        targets = map(decode_target, encoded)
+        targets = list(map(decode_target, encoded))
         stop = self._count + rows.size
         if stop > self._target.size:
             larger = np.empty(max(stop, 2 * self._target.size), _TARGET)
             larger[: self._count] = self._target[: self._count]
             self._target = larger
         self._target[self._count : stop] = [
-            (
-                target.name,
-                target.key,
-                target.fragment,
-                MODES.index(Mode(target.mode)),
-                *(target.expires or (NEVER, 0)),
-            )
-            for target in targets
+            (MODES.index(Mode(target.mode)), *(target.expires or (NEVER, 0))) for target in targets
         ]
+        self._name.extend([target.name for target in targets])
+        self._key.extend([target.key for target in targets])
+        self._fragment.extend([target.fragment for target in targets])
         self._place[rows] = np.arange(self._count, stop) + 1
         self._count = stop

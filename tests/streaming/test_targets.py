@@ -40,13 +40,13 @@ def rows(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
 def test_a_target_is_decoded_once_and_keeps_its_columns() -> None:
     attachments, table = Attachments(5_000), TargetTable()
     first = table.places_of(rows(7, 3, 7), attachments.read)
-    assert table.names(first) == [b"acme\0s7", b"acme\0s3", b"acme\0s7"]
+    assert table.lists_of(first)[0] == [b"acme\0s7", b"acme\0s3", b"acme\0s7"]
     again = table.places_of(np.arange(5_000, dtype=np.int32), attachments.read)
     assert sorted(attachments.asked) == list(range(5_000))
-    assert table.names(again) == [f"acme\0s{row}".encode() for row in range(5_000)]
-    assert table.keys(again[:2]) == [b"s0", b"acme"]
+    assert table.lists_of(again)[0] == [f"acme\0s{row}".encode() for row in range(5_000)]
+    assert table.lists_of(again[:2])[1] == [b"s0", b"acme"]
     assert table.modes(again[:2]).tolist() == [THIN, COMPACT]
-    assert table.fragments(again[:1]) == [b'{"subscription":"s0","tenant":"acme","revision":0']
+    assert table.lists_of(again[:1])[2] == [b'{"subscription":"s0","tenant":"acme","revision":0']
 
 
 def test_a_target_is_over_at_its_nanosecond() -> None:
@@ -64,5 +64,6 @@ def test_targets_beyond_the_limit_are_forgotten_and_read_again(
     monkeypatch.setattr("streaming.targets.REMEMBERED_MAX", 2)
     attachments, table = Attachments(9), TargetTable()
     table.places_of(rows(0, 1, 2), attachments.read)
-    assert table.names(table.places_of(rows(1, 8), attachments.read)) == [b"acme\0s1", b"acme\0s8"]
+    known = table.places_of(rows(1, 8), attachments.read)
+    assert table.lists_of(known)[0] == [b"acme\0s1", b"acme\0s8"]
     assert attachments.asked == [0, 1, 2, 1, 8]
