@@ -40,7 +40,7 @@ def test_what_re2_cannot_hold_is_refused_in_its_words(
 def test_a_pattern_that_traps_backtrackers_is_linear() -> None:
     started = time.process_time()
     assert not compile_regex("(a*)*(a*)*b$").search("a" * 20_000)
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize(
