@@ -60,12 +60,18 @@ class _Report:
 class MemoryStore(SubscriptionStore):
     """The whole interface over dictionaries behind one lock.
 
-    clock    seconds since 1970, in place of the server's.
+    clock      seconds since 1970, in place of the server's.
+    new_mark   gives the lineage of an entry: no mark twice, also after a lost tail.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        new_mark: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
         self._failure: StoreError | None = None
         self._clock = clock
+        self._new_mark = new_mark
         self._changed = Condition()
         self._epoch = 0
         self._lineages = {0: ""}
@@ -125,7 +131,7 @@ class MemoryStore(SubscriptionStore):
             )
         if changes:
             self._epoch = epoch
-            self._lineages[epoch] = uuid.uuid4().hex
+            self._lineages[epoch] = self._new_mark()
             self._log.append(LogEntry(epoch, tuple(changes.values()), self._lineages[epoch]))
             self._undo[epoch] = undo
             self._changed.notify_all()

@@ -45,6 +45,7 @@ class BatchRunner:
     """What foreachBatch calls.
 
     head       gives the newest epoch that may be pinned.
+    clock      nanoseconds since 1970, what batches are pinned by.
     failure    the exception that ended the query, which Spark passes on only as text.
     """
 
@@ -56,6 +57,7 @@ class BatchRunner:
         metrics: Metrics,
         watch: EventWatch,
         checkpoint: Path,
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._head = head
         self._pins = pins
@@ -63,6 +65,7 @@ class BatchRunner:
         self._metrics = metrics
         self._watch = watch
         self._checkpoint = checkpoint
+        self._clock = clock
         self._previous: Pin | None = None
         self._running = threading.Lock()
         self._stopping = False
@@ -131,7 +134,7 @@ class BatchRunner:
         if before is None or before.batch != batch - 1:
             before = self._pins.find(batch - 1)
         start = {} if before is None else before.end
-        return Pin(batch, head.epoch, head.lineage, instant_now(time.time_ns()), start, end)
+        return Pin(batch, head.epoch, head.lineage, instant_now(self._clock()), start, end)
 
     def _match(self, frame: DataFrame, pin: Pin, is_replay: bool) -> list[Output]:
         try:

@@ -15,7 +15,8 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -45,12 +46,31 @@ class SinkFailed(Exception):
     """A batch could not be written in the allowed attempts."""
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a sink uses of Kafka and of time; a simulation gives its own.
+
+    clock   seconds, from any beginning.
+    """
+
+    producer: Callable[[dict[str, object]], Any] = Producer
+    consumer: Callable[[dict[str, object]], Any] = Consumer
+    record_bytes_max: Callable[[StreamingSettings, str], int] = record_bytes_max
+    partitions_of: Callable[[StreamingSettings], dict[str, int]] = partitions_of
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+REAL = Surroundings()
+
+
 class Sink(ABC):
     """Writes batches; `committed` are the offsets after the events that need no telling again."""
 
-    def __init__(self, settings: StreamingSettings) -> None:
+    def __init__(self, settings: StreamingSettings, around: Surroundings = REAL) -> None:
         self._settings = settings
-        self._consumer = Consumer(
+        self._around = around
+        self._consumer = around.consumer(
             {
                 "bootstrap.servers": settings.kafka_bootstrap,
                 "group.id": settings.query_name,
@@ -59,7 +79,7 @@ class Sink(ABC):
             }
         )
         topics = (settings.notifications_topic, settings.dead_letters_topic)
-        self._record_bytes_max = max(record_bytes_max(settings, topic) for topic in topics)
+        self._record_bytes_max = max(around.record_bytes_max(settings, topic) for topic in topics)
         self.committed: Offsets = {}
         self._producer: Any = None
         self._failed: list[str] = []
@@ -73,7 +93,7 @@ class Sink(ABC):
         """Write a batch, retrying with a new producer; SinkFailed or Fenced when that is no use."""
         outputs = list(batch)
         for attempt in range(1, self._settings.produce_attempts_max + 1):
-            began = time.monotonic()
+            began = self._around.clock()
             try:
                 if self._producer is None:
                     self.open()
@@ -90,7 +110,7 @@ class Sink(ABC):
                     self._settings.produce_attempts_max,
                     error,
                 )
-                time.sleep(min(0.1 * 2**attempt, 5.0))
+                self._around.sleep(min(0.1 * 2**attempt, 5.0))
         raise SinkFailed(
             f"the batch could not be written to {self._settings.kafka_bootstrap} in "
             f"{self._settings.produce_attempts_max} attempts; nothing of it is visible, it is "
@@ -118,7 +138,7 @@ class Sink(ABC):
     def _discard(self, error: KafkaException, began: float) -> None:
         cause, self._producer = self._cause(error), None
         # A driver that slept over its own timeout is told the same as one that was replaced.
-        slept = time.monotonic() - began > self._settings.transaction_timeout_ms / 1000
+        slept = self._around.clock() - began > self._settings.transaction_timeout_ms / 1000
         if cause in FENCED_CODES and not slept:
             raise Fenced(
                 f"another driver with HERALD_QUERY_NAME={self._settings.query_name} has taken "
@@ -150,7 +170,7 @@ class Sink(ABC):
         }
 
     def _read_committed(self) -> Offsets:
-        counts = partitions_of(self._settings)
+        counts = self._around.partitions_of(self._settings)
         wanted = topic_partitions(
             {topic: dict.fromkeys(range(count), 0) for topic, count in counts.items()}
         )
@@ -217,7 +237,7 @@ class TransactionalSink(Sink):
             "transactional.id": self._settings.query_name,
             "transaction.timeout.ms": self._settings.transaction_timeout_ms,
         }
-        producer = Producer(options)
+        producer = self._around.producer(options)
         producer.init_transactions(TIMEOUT_S)
         return producer
 
@@ -240,7 +260,8 @@ class IdempotentSink(Sink):
         return False
 
     def _new_producer(self) -> Any:
-        return Producer(self._producer_options() | {"on_delivery": self._note_delivery})
+        options = self._producer_options() | {"on_delivery": self._note_delivery}
+        return self._around.producer(options)
 
     def _attempt(self, outputs: list[Output], end: Offsets) -> None:
         self._failed.clear()

@@ -14,6 +14,8 @@ import fcntl
 import logging
 import os
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -80,14 +82,19 @@ def scan(options: IndexOptions, store: SubscriptionStore) -> LiveIndex:
             return live
 
 
-def main() -> int:
-    """Build one snapshot as the arguments say."""
+def arguments_of(words: Sequence[str]) -> argparse.Namespace:
+    """Which snapshot is to be built."""
     parser = argparse.ArgumentParser(prog="python -m streaming.snapshots")
     parser.add_argument("--epoch", type=int)
     parser.add_argument("--lineage", default="")
     parser.add_argument("--from-store", action="store_true")
     parser.add_argument("--keep-epoch", type=int, required=True)
-    arguments = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main() -> int:
+    """Build one snapshot as the arguments say."""
+    arguments = arguments_of(sys.argv[1:])
     settings = load_settings()
     logging.basicConfig(level=settings.log_level, stream=sys.stderr)
     folder = settings.snapshot_dir.absolute()
@@ -98,21 +105,29 @@ def main() -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return CODE_BUSY
-        built, lineage = _build(settings, arguments, folder)
-        remove_old(folder, arguments.keep_epoch)
+        connect = partial(open_store, StoreSettings(url=settings.store_url))
+        built, lineage = build(settings, arguments, connect)
     print(orjson.dumps({"epoch": built.epoch, "lineage": lineage}).decode(), flush=True)
     return 0
 
 
-def _build(
-    settings: StreamingSettings, arguments: argparse.Namespace, folder: Path
+def build(
+    settings: StreamingSettings,
+    arguments: argparse.Namespace,
+    connect: Callable[[], SubscriptionStore],
 ) -> tuple[SnapshotFile, str]:
+    """The snapshot that the arguments ask for, with its lineage; older ones make room for it."""
+    folder = settings.snapshot_dir.absolute()
     options = IndexOptions(settings.algorithm, str(folder))
-    if not arguments.from_store:
+    if arguments.from_store:
+        reader = f"snapshot:{os.uname().nodename}:{os.getpid()}"
+        with connect() as store:
+            built, lineage = build_from_store(options, store, reader)
+    else:
         built = build_from_files(options, arguments.epoch, arguments.lineage)
-        return built, arguments.lineage
-    with open_store(StoreSettings(url=settings.store_url)) as store:
-        return build_from_store(options, store, f"snapshot:{os.uname().nodename}:{os.getpid()}")
+        lineage = arguments.lineage
+    remove_old(folder, arguments.keep_epoch)
+    return built, lineage
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -160,12 +161,16 @@ def read_events(
     return reader.load().select(*COLUMNS)
 
 
-def starting_offsets(settings: StreamingSettings, committed: Offsets) -> str:
+def starting_offsets(
+    settings: StreamingSettings,
+    committed: Offsets,
+    count: Callable[[StreamingSettings], dict[str, int]] = partitions_of,
+) -> str:
     """Where a query begins that has no checkpoint: after what it has committed, if it ever has."""
     if not any(committed.values()):
         return settings.starting_offsets
     default = -2 if settings.starting_offsets == "earliest" else -1
-    partitions = partitions_of(settings)
+    partitions = count(settings)
     offsets = {
         topic: {
             str(partition): committed.get(topic, {}).get(partition, default)
