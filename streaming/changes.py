@@ -6,7 +6,10 @@ is a shared one (docs/adr/0002).
 
     changes-<epoch>.jsonl    the entries after that epoch, one a line, up to the next file's epoch
 
-    {"epoch":7,"lineage":"…","changes":[{"put":{record}},{"delete":[tenant,id]}]}
+    {"epoch":7,"lineage":"…","changes":[{"put":{record}},{"delete":[tenant,id]}],"before":"…"}
+
+`before` is the lineage of epoch 6: a worker that has applied an epoch 6 which the store has lost
+since must not go on from there, although the numbers fit.
 
 Only one process appends. A reader takes complete lines; a torn last line is one still being
 written, or the last words of a killed driver, which the next one cuts off.
@@ -18,6 +21,7 @@ import os
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -32,8 +36,8 @@ class ChangesMissing(Exception):
     """The files do not hold the entries asked for."""
 
 
-def encode_entry(entry: LogEntry) -> bytes:
-    """An entry as a line."""
+def encode_entry(entry: LogEntry, before: str | None = None) -> bytes:
+    """An entry as a line; `before` is the lineage of the one before it, where that is known."""
     changes = b",".join(
         b'{"put":%b}' % change.record.to_bytes()
         if isinstance(change, PutChange)
@@ -41,12 +45,16 @@ def encode_entry(entry: LogEntry) -> bytes:
         for change in entry.changes
     )
     lineage = orjson.dumps(entry.lineage)
-    return b'{"epoch":%d,"lineage":%b,"changes":[%b]}\n' % (entry.epoch, lineage, changes)
+    known = b"" if before is None else b',"before":%b' % orjson.dumps(before)
+    return b'{"epoch":%d,"lineage":%b,"changes":[%b]%b}\n' % (entry.epoch, lineage, changes, known)
 
 
 def decode_entry(line: bytes) -> LogEntry:
-    """The inverse of `encode_entry`."""
-    fields = orjson.loads(line)
+    """The inverse of `encode_entry`, but for the lineage before."""
+    return _entry_of(orjson.loads(line))
+
+
+def _entry_of(fields: dict[str, Any]) -> LogEntry:
     changes: list[Change] = []
     for change in fields["changes"]:
         if "put" in change:
@@ -93,10 +101,12 @@ class ChangesWriter:
     def append(self, entries: list[LogEntry]) -> None:
         """Write entries; they are visible to workers when this returns."""
         lines: list[bytes] = []
+        before = self.lineage
         for entry in entries:
             if entry.epoch != self.epoch + len(lines) + 1:
                 raise ChangesMissing(f"epoch {entry.epoch} cannot follow {self.epoch + len(lines)}")
-            lines.append(encode_entry(entry))
+            lines.append(encode_entry(entry, before))
+            before = entry.lineage
         with self._path.open("ab") as file:
             file.writelines(lines)
         if entries:
@@ -133,18 +143,25 @@ class ChangesReader:
         self._path: Path | None = None
         self._position = 0
 
-    def read(self, after: int, upto: int) -> Iterator[LogEntry]:
-        """The entries after one epoch up to another; ChangesMissing when some are not there."""
+    def read(self, after: int, upto: int, lineage: str | None = None) -> Iterator[LogEntry]:
+        """The entries after one epoch up to another; ChangesMissing when some are not there.
+
+        `lineage` is that of the epoch they come after; entries that go on from another one are not
+        those asked for. None, and files of versions that did not write it, leave it unproved.
+        """
         if after != self._epoch or self._path is None:
             self._seek(after)
         reached = after
         while reached < upto:
             advanced = False
-            for entry in self._lines():
+            for before, entry in self._lines():
                 if entry.epoch <= reached:
                     continue
                 if entry.epoch != reached + 1:
                     break
+                if None not in (before, lineage) and before != lineage:
+                    break
+                lineage = entry.lineage
                 reached, advanced = entry.epoch, True
                 yield entry
                 if reached == upto:
@@ -154,7 +171,8 @@ class ChangesReader:
                 raise ChangesMissing(f"{self._folder} holds nothing after epoch {reached}")
         self._epoch = reached
 
-    def _lines(self) -> Iterator[LogEntry]:
+    def _lines(self) -> Iterator[tuple[str | None, LogEntry]]:
+        """The lineage before each entry, if it is known, and the entry."""
         assert self._path is not None, "a file was chosen"
         try:
             with self._path.open("rb") as file:
@@ -163,9 +181,14 @@ class ChangesReader:
                     if not line.endswith(b"\n"):
                         return
                     self._position += len(line)
-                    yield decode_entry(line)
+                    fields = orjson.loads(line)
+                    yield fields.get("before"), _entry_of(fields)
         except FileNotFoundError:
             return
+        except orjson.JSONDecodeError as error:
+            # The file was made anew after a failover, and our position is within a line of it.
+            path, self._path = self._path, None
+            raise ChangesMissing(f"{path} was made anew: {error}") from error
 
     def _seek(self, after: int) -> None:
         starts = [(start, path) for start, path in files_of(self._folder) if start <= after]
@@ -174,9 +197,12 @@ class ChangesReader:
         self._path, self._position = starts[-1][1], 0
 
     def _next_file(self, reached: int) -> bool:
-        """Go on in the file that begins after `reached`; False when that is where we are."""
-        for start, path in files_of(self._folder):
-            if start == reached and path != self._path:
-                self._path, self._position = path, 0
-                return True
-        return False
+        """Go on in the file that leads on from `reached`; False when that is where we are.
+
+        It may begin earlier: a driver that another one has just replaced appends to the older file.
+        """
+        starts = [path for start, path in files_of(self._folder) if start <= reached]
+        if not starts or self._path is None or starts[-1] <= self._path:
+            return False
+        self._path, self._position = starts[-1], 0
+        return True

@@ -76,6 +76,8 @@ class LiveIndex:
         self.targets = TargetTable()
         self._unreadable: set[str] = set()
         self._change_count = 0
+        self._lineages = {0: ""}
+        """By epoch, from the snapshot's to the newest applied."""
         self.epoch, self.base_epoch, self.lineage = 0, 0, ""
         self.reload_count = 0
 
@@ -119,6 +121,7 @@ class LiveIndex:
         self._change_count = 0
         self.epoch = self.base_epoch = epoch
         self.lineage = lineage
+        self._lineages = {epoch: lineage}
 
     def apply(self, entries: Iterable[LogEntry]) -> None:
         """Apply entries in order; after an exception the index is loaded anew."""
@@ -140,6 +143,7 @@ class LiveIndex:
             if added:
                 index.add_all(added, entry.epoch)
             self.epoch, self.lineage = entry.epoch, entry.lineage
+            self._lineages[entry.epoch] = entry.lineage
             self._change_count += len(entry.changes)
         self._index = index
 
@@ -158,10 +162,11 @@ class LiveIndex:
     def _advance(self, epoch: int, lineage: str) -> bool:
         """Apply the changes up to an epoch; False when this index cannot get there."""
         if epoch < self.epoch:
-            return epoch >= self._loaded.oldest_version
+            is_kept = epoch >= self._loaded.oldest_version
+            return is_kept and self._lineages.get(epoch) == lineage
         if epoch > self.epoch:
             try:
-                self.apply(self._reader.read(self.epoch, epoch))
+                self.apply(self._reader.read(self.epoch, epoch, self.lineage))
             except ChangesMissing as error:
                 _log.info("the changes do not reach epoch %d: %s", epoch, error)
                 return False
@@ -198,6 +203,26 @@ class LiveIndex:
             f"{'; '.join(problems) or 'it holds no snapshot at or before it'}. The folder must be "
             "the driver's own or shared with it."
         )
+
+
+def is_reachable(options: IndexOptions, epoch: int, lineage: str) -> bool:
+    """Whether a worker that has nothing yet finds a way to an epoch; nothing is applied."""
+    folder = Path(options.folder)
+    algorithm = updatable(get(options.algorithm))
+    snapshots = [found for found in find_snapshots(folder) if found.epoch <= epoch]
+    for found in [*reversed(snapshots), None]:
+        base, known = 0, ""
+        try:
+            if found is not None:
+                _, base, known = open_index(found, algorithm)
+            for entry in ChangesReader(folder).read(base, epoch, known):
+                known = entry.lineage
+        except (ChangesMissing, SnapshotError, OSError) as error:
+            _log.info("no way to epoch %d: %s", epoch, error)
+            continue
+        if known == lineage:
+            return True
+    return False
 
 
 def read_record(record: SubscriptionRecord) -> Subscription | None:

@@ -117,3 +117,31 @@ def test_nothing_to_resume(tmp_path: Path) -> None:
 def test_an_entry_out_of_order_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ChangesMissing):
         ChangesWriter(tmp_path, 0, "").append([entry(2)])
+
+
+def test_entries_of_another_history_do_not_follow(tmp_path: Path) -> None:
+    """The store lost epoch 2, and gave it out again."""
+    ChangesWriter(tmp_path, 1, "line1").append([entry(2), entry(3)])
+    reader = ChangesReader(tmp_path)
+    assert [found.epoch for found in reader.read(1, 3, "line1")] == [2, 3]
+    assert [found.epoch for found in reader.read(2, 3, "line2")] == [3]
+    for either in (reader, ChangesReader(tmp_path)):
+        with pytest.raises(ChangesMissing):
+            list(either.read(2, 3, "lost"))
+
+
+def test_lines_of_versions_that_did_not_name_the_entry_before_are_read(tmp_path: Path) -> None:
+    ChangesWriter(tmp_path, 0, "")
+    ((_, path),) = files_of(tmp_path)
+    path.write_bytes(encode_entry(entry(1)) + encode_entry(entry(2)))
+    assert [found.epoch for found in ChangesReader(tmp_path).read(0, 2, "")] == [1, 2]
+
+
+def test_what_a_replaced_driver_still_appends_to_its_file_hides_nothing(tmp_path: Path) -> None:
+    older = ChangesWriter(tmp_path, 0, "")
+    older.append([entry(1)])
+    newer = ChangesWriter.resume(tmp_path)
+    assert newer is not None
+    older.append([entry(2), entry(3)])
+    newer.append([entry(2), entry(3), entry(4)])
+    assert epochs(ChangesReader(tmp_path), 0, 4) == [1, 2, 3, 4]

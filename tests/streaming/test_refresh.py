@@ -9,7 +9,7 @@ import pytest
 from store.base import Change, DeleteChange, LogEntry, PutChange
 from streaming import refresh
 from streaming.changes import ChangesWriter
-from streaming.refresh import IndexOptions, LiveIndex, RefreshError
+from streaming.refresh import IndexOptions, LiveIndex, RefreshError, is_reachable
 from streaming.snapshot_files import KEPT, find_snapshots, remove_old, snapshot_path
 from streaming.snapshots import build_from_files
 from tests.streaming.records import Record, batch_of, equals, match, subscription
@@ -203,3 +203,49 @@ def test_checksums_are_computed_once_a_file(
     os.utime(snapshot_path(tmp_path, 1))
     assert told(LiveIndex(options_of(tmp_path)), 1) == ["x"]
     assert os.stat(marks[0]).st_mtime_ns > before
+
+
+def other(entry: LogEntry) -> LogEntry:
+    """The same at its epoch in another history."""
+    return LogEntry(entry.epoch, entry.changes, f"other{entry.epoch}")
+
+
+def test_a_worker_does_not_go_on_from_an_epoch_that_the_store_lost(tmp_path: Path) -> None:
+    """Epoch 2 was given out again before the worker looked: it must not keep the ghost."""
+    writer = ChangesWriter(tmp_path, 0, "")
+    writer.append([put(1, "kept"), put(2, "ghost")])
+    live = LiveIndex(options_of(tmp_path))
+    assert told(live, 2) == ["ghost", "kept"]
+    for path in tmp_path.glob("changes-*"):
+        path.unlink()
+    after = ChangesWriter(tmp_path, 0, "")
+    after.append([put(1, "kept"), other(put(2, "real")), other(put(3, "next"))])
+    assert told(live, 3, "other3") == ["kept", "next", "real"]
+
+
+def test_a_worker_has_no_older_epoch_of_another_history(tmp_path: Path) -> None:
+    writer = ChangesWriter(tmp_path, 0, "")
+    writer.append([put(1, "kept"), put(2, "ghost"), put(3, "ghost too")])
+    live = LiveIndex(options_of(tmp_path))
+    assert told(live, 3) == ["ghost", "ghost too", "kept"]
+    for path in tmp_path.glob("changes-*"):
+        path.unlink()
+    ChangesWriter(tmp_path, 0, "").append([put(1, "kept"), other(put(2, "real"))])
+    assert told(live, 2, "other2") == ["kept", "real"]
+
+
+def test_an_epoch_is_reachable_or_not_without_an_index(tmp_path: Path) -> None:
+    writer = ChangesWriter(tmp_path, 0, "")
+    writer.append([put(1, "x"), put(2, "y")])
+    options = options_of(tmp_path)
+    assert is_reachable(options, 2, "line2")
+    assert not is_reachable(options, 2, "other2")
+    assert not is_reachable(options, 3, "line3")
+    path = build_from_files(options, 2, "line2").path
+    writer.rotate(oldest_needed=2)
+    writer.append([put(3, "z")])
+    assert is_reachable(options, 3, "line3")
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content[: len(content) // 2])
+    assert not is_reachable(options, 3, "line3")
