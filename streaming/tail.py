@@ -30,6 +30,7 @@ from store.errors import EpochWentBackError, LogGapError, StoreError
 from streaming.bulk import BulkMeter
 from streaming.changes import ChangesWriter, files_of
 from streaming.metrics import Metrics
+from streaming.refresh import IndexOptions, is_reachable
 from streaming.settings import StreamingSettings
 from streaming.snapshot_files import find_snapshots, lineage_of, remove
 from streaming.snapshots import CODE_BUSY
@@ -59,6 +60,7 @@ class Tail:
 
     connect      opens the store; it is called again until it succeeds.
     oldest_pin   gives the epoch of the oldest batch that may still be replayed; None: no batch yet.
+    clock        seconds, from any beginning.
     """
 
     def __init__(
@@ -67,26 +69,34 @@ class Tail:
         settings: StreamingSettings,
         metrics: Metrics,
         oldest_pin: Callable[[], int | None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connect = connect
         self._opened: SubscriptionStore | None = None
         self._settings = settings
         self._metrics = metrics
         self._oldest_pin = oldest_pin
+        self._clock = clock
         self._folder = settings.snapshot_dir.absolute()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tail", daemon=True)
         self._writer: ChangesWriter
         self._builder: subprocess.Popen[bytes] | None = None
         self._change_count = 0
-        self._meter = BulkMeter(settings.bulk_changes_per_s)
+        self._meter = BulkMeter(settings.bulk_changes_per_s, clock)
         self._asked_for = threading.Event()
         self._holding = False
         self._reported = (-1, 0.0)
+        self._failures = 0
         self.head = Head(0, "")
 
     def start(self) -> None:
-        """Find or make something the head can stand on, then follow the log."""
+        """Begin, and follow the log in a thread."""
+        self.begin()
+        self._thread.start()
+
+    def begin(self) -> None:
+        """Find or make something the head can stand on, and read the log to its end."""
         self._writer = self._resume() or self._begin()
         self._publish()
         try:
@@ -99,7 +109,24 @@ class Tail:
                 "the store is away, matching begins at epoch %d: %s", self.head.epoch, error
             )
         self._publish()  # no batch waits yet that a bulk load could keep from its workers
-        self._thread.start()
+
+    def follow(self, block_ms: int) -> float:
+        """One round: read, report, tend the snapshot process; the seconds until the next one."""
+        try:
+            self._read(block_ms)
+            self._metrics.store_up.set(1)
+            self._report()
+            self._tend_builder()
+            self._failures = 0
+            return 0.0
+        except (LogGapError, EpochWentBackError) as error:
+            return self._restart(error)
+        except (StoreError, OSError, SnapshotFailed, SnapshotError) as error:
+            self._failures += 1
+            self._metrics.store_up.set(0)
+            if self._failures == 1:
+                _log.error("matching goes on at epoch %d: %s", self.head.epoch, error)
+            return min(0.1 * 2.0 ** min(self._failures, 10), RETRY_SECONDS_MAX)
 
     def stop(self) -> None:
         """End the thread; the store forgets a reader by itself when it is silent."""
@@ -123,11 +150,19 @@ class Tail:
         return self._opened
 
     def _resume(self) -> ChangesWriter | None:
-        """The files of a former driver, if they still lead anywhere."""
+        """The files of a former driver, if they still lead a worker to their end."""
+        resumed = self._resume_files()
+        if resumed is None:
+            return None
+        options = IndexOptions(self._settings.algorithm, str(self._folder))
+        if is_reachable(options, resumed.epoch, resumed.lineage):
+            return resumed
+        _log.error("%s leads to epoch %d no more, it is made anew", self._folder, resumed.epoch)
+        return None
+
+    def _resume_files(self) -> ChangesWriter | None:
         files, snapshots = files_of(self._folder), find_snapshots(self._folder)
         if not files:
-            return None
-        if files[0][0] > 0 and not any(files[0][0] <= found.epoch for found in snapshots):
             return None
         resumed = ChangesWriter.resume(self._folder)
         if resumed is None and snapshots and snapshots[-1].epoch == files[-1][0]:
@@ -151,22 +186,8 @@ class Tail:
         return ChangesWriter(self._folder, epoch, lineage)
 
     def _run(self) -> None:
-        failures = 0
         while not self._stopping.is_set():
-            try:
-                self._read(BLOCK_MS)
-                self._metrics.store_up.set(1)
-                self._report()
-                self._tend_builder()
-                failures = 0
-            except (LogGapError, EpochWentBackError) as error:
-                self._restart(error)
-            except (StoreError, OSError, SnapshotFailed) as error:
-                failures += 1
-                self._metrics.store_up.set(0)
-                if failures == 1:
-                    _log.error("matching goes on at epoch %d: %s", self.head.epoch, error)
-                self._stopping.wait(min(0.1 * 2**failures, RETRY_SECONDS_MAX))
+            self._stopping.wait(self.follow(BLOCK_MS))
 
     def _read(self, block_ms: int) -> list[LogEntry]:
         writer = self._writer
@@ -196,7 +217,7 @@ class Tail:
     def _report(self) -> None:
         """Tell the store where the query is; at once when that changed, else now and then."""
         epoch, at = self._reported
-        now = time.monotonic()
+        now = self._clock()
         if epoch == self.head.epoch and now - at < REPORT_SECONDS:
             return
         self._store.report_reader(
@@ -211,8 +232,8 @@ class Tail:
         bases = [found.epoch for found in find_snapshots(self._folder) if found.epoch <= wanted]
         return bases[-1] if bases else 0
 
-    def _restart(self, error: StoreError) -> None:
-        """The log does not go on from where we are."""
+    def _restart(self, error: StoreError) -> float:
+        """The log does not go on from where we are; the seconds until the next try."""
         _log.error("%s", error)
         try:
             if isinstance(error, EpochWentBackError):
@@ -221,9 +242,10 @@ class Tail:
             epoch, lineage = self._build_from_store()
             self._writer = ChangesWriter(self._folder, epoch, lineage)
             self._publish()
+            return 0.0
         except (StoreError, OSError, SnapshotFailed) as problem:
             _log.error("matching goes on at epoch %d: %s", self.head.epoch, problem)
-            self._stopping.wait(RETRY_SECONDS_MAX)
+            return RETRY_SECONDS_MAX
 
     def _discard_files(self) -> None:
         """Forget a history: nothing in the folder can be trusted."""
@@ -255,9 +277,14 @@ class Tail:
 
     def _adopt_snapshot(self) -> None:
         """A newer snapshot is there: older changes are of no use any more."""
-        newest = find_snapshots(self._folder)[-1]
+        found = find_snapshots(self._folder)
+        if not found:  # lost since it was built
+            self._publish()
+            return
+        newest = found[-1]
         if self._holding:
-            self._advance(Head(newest.epoch, lineage_of(newest)))
+            if newest.epoch > self.head.epoch:  # it may have been asked for before the load began
+                self._advance(Head(newest.epoch, lineage_of(newest)))
             if not self._meter.is_bulk() and self._change_count <= self._meter.limit:
                 self._publish()
         self._writer.rotate(self._oldest_needed())

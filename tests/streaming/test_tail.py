@@ -20,7 +20,7 @@ from streaming.refresh import IndexOptions, LiveIndex
 from streaming.settings import StreamingSettings
 from streaming.snapshot_files import find_snapshots
 from streaming.snapshots import build_from_files, build_from_store
-from streaming.tail import Tail
+from streaming.tail import RETRY_SECONDS_MAX, Tail
 from tests.streaming.records import Record, batch_of, equals, match, subscription
 
 WAIT_S = 20.0
@@ -314,3 +314,52 @@ def test_the_snapshot_process_is_a_module_that_can_be_started() -> None:
         [sys.executable, "-m", "streaming.snapshots", "--help"], capture_output=True, text=True
     )
     assert "--keep-epoch" in done.stdout
+
+
+def test_a_damaged_snapshot_that_all_depends_on_is_built_anew_at_the_start(world: World) -> None:
+    """Else no worker would ever reach the head again, however often the driver starts."""
+    first = world.start(snapshot_changes_min=1)
+    world.put("x")
+    wait_for(lambda: world.store.snapshots() == [1])
+    wait_for(lambda: files_of(world.folder)[0][0] == 1)
+    first.stop()
+    (found,) = find_snapshots(world.folder)
+    content = found.path.read_bytes()
+    found.path.unlink()
+    found.path.write_bytes(content[: len(content) // 2])
+    assert world.ids_at(world.start(snapshot_changes_min=1)) == 1
+
+
+def test_a_snapshot_that_is_lost_before_it_is_adopted_ends_nothing(world: World) -> None:
+    tail = world.start()
+    world.put("x")
+    wait_for(lambda: tail.head.epoch == 1)
+    tail.stop()
+    tail._adopt_snapshot()
+    assert tail.follow(0) == 0
+
+
+def test_the_head_does_not_go_back_to_a_snapshot_older_than_it(world: World) -> None:
+    """It was asked for before a bulk load began, and is ready in the middle of it."""
+    tail = world.start()
+    world.put("x")
+    wait_for(lambda: tail.head.epoch == 1)
+    build_from_files(IndexOptions("psthash", str(world.folder)), *tail.head)
+    last = world.put("y")
+    wait_for(lambda: tail.head.epoch == last)
+    tail.stop()
+    tail._holding = True
+    tail._meter.add(int(tail._meter.limit) + 1)
+    tail._adopt_snapshot()
+    assert tail.head.epoch == last
+
+
+def test_a_store_that_is_away_for_a_day_is_waited_for(world: World) -> None:
+    tail = world.start()
+    tail.stop()
+    world.store.fail(StoreUnavailable("away"))
+    assert tail.follow(0) < RETRY_SECONDS_MAX
+    tail._failures = 20_000
+    assert tail.follow(0) == RETRY_SECONDS_MAX
+    world.store.fail(None)
+    assert tail.follow(0) == 0
