@@ -10,7 +10,7 @@ subscription and the ids of its notifications are. It finds
     duplicate  the same notification again; in at_least_once, only if it says another thing
     order      a subscription was told of a later event of a partition before an earlier one
     stale      a batch was pinned to an epoch older than a write acknowledged a second before it
-    backward   the epoch of a batch is older than that of the batch before, in one lineage
+    backward   the epoch of a batch is older than that of the batch before, which was not lost
 
 An event that several batches cover, because a checkpoint was lost, must be told of in full as of
 one of them; notifications say which.
@@ -54,6 +54,7 @@ class _Check:
         self._events = {place_of(record): record for record in history.events}
         self._refused: set[Place] = set()
         self._is_once = history.delivery == "exactly_once"
+        self._states = States(history.entries)
 
     def run(self) -> Verdict:
         """All kinds of findings."""
@@ -71,11 +72,10 @@ class _Check:
 
     def _expect(self) -> Expected:
         """Who is to be told of each event, as of each batch that covers it."""
-        states = States(self._history.entries)
         expected: Expected = {}
         read = {place: self._read(record) for place, record in self._events.items()}
         for pin in self._history.pins:
-            subscribed = states.at(pin.epoch, pin.lineage)
+            subscribed = self._states.at(pin.epoch, pin.lineage)
             for place in self._covered(pin):
                 by_epoch = expected.setdefault(place, {})
                 event = read[place]
@@ -220,7 +220,7 @@ class _Check:
     def _check_pins(self) -> None:
         """Epochs do not go back, and reach what was acknowledged a second before."""
         for before, pin in pairwise(self._history.pins):
-            if pin.lineage == before.lineage and pin.epoch < before.epoch:
+            if pin.epoch < before.epoch and self._states.went_on(before.epoch, before.lineage):
                 words = f"batch {pin.batch} is at epoch {pin.epoch}, after {before.epoch}"
                 self._verdict.find("backward", words)
         writes = sorted((parse_instant(one.at), one.epoch) for one in self._history.writes)

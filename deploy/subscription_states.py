@@ -44,8 +44,15 @@ class States:
             if not chain or chain[-1].epoch < entry.epoch:
                 chain.append(entry)
             newest = chain
+        self._newest = newest
         self._lineage, self._next = "", 0
         self._living: dict[tuple[str, str], Subscribed] = {}
+
+    def went_on(self, epoch: int, lineage: str) -> bool:
+        """Whether the store had an epoch when it was given a later one: it cannot have lost it."""
+        place = bisect_right(self._newest, epoch, key=lambda entry: entry.epoch)
+        is_last = place == len(self._newest)
+        return not is_last and (place == 0 or self._newest[place - 1].lineage == lineage)
 
     def at(self, epoch: int, lineage: str) -> list[Subscribed]:
         """The subscriptions that may match at an epoch; ValueError if its entries are not known.

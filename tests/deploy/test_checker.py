@@ -196,6 +196,18 @@ def test_an_epoch_that_goes_back_is_found(history: History) -> None:
     assert "backward" in found(history)
 
 
+def test_an_epoch_may_go_back_to_what_the_store_has_kept(history: History) -> None:
+    """Each entry has a lineage of its own, as a store gives them."""
+    entries = [replace(one, lineage=f"line{one.epoch}") for one in history.entries]
+    history.entries = entries
+    history.pins = [replace(pin, lineage=f"line{pin.epoch}") for pin in history.pins]
+    assert found(history) == {}
+    history.pins[2] = replace(history.pins[2], epoch=1, lineage="line1")
+    assert "backward" in found(history), "epoch 3 came after 2, so 2 was not lost"
+    entries[2:] = [replace(entries[1], lineage="again2"), replace(entries[2], lineage="again3")]
+    assert "backward" not in found(history)
+
+
 def test_repeats_are_allowed_where_they_may_happen(history: History) -> None:
     again(history)
     history.delivery = "at_least_once"
