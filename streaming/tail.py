@@ -9,6 +9,7 @@ changed.
     store away              the head stays, matching goes on; the alarm is `herald_store_up` = 0
     log trimmed past us     a new snapshot from the store, the head jumps to it
     events have drifted     a new snapshot with the next change, by what events are like now
+    the folder was lost     the same
     the store lost epochs   all files are thrown away, a new snapshot; the head goes back with it
 """
 
@@ -119,7 +120,7 @@ class Tail:
             self._tend_builder()
             self._failures = 0
             return 0.0
-        except (LogGapError, EpochWentBackError) as error:
+        except (LogGapError, EpochWentBackError, FileNotFoundError) as error:
             return self._restart(error)
         except (StoreError, OSError, SnapshotFailed, SnapshotError) as error:
             self._failures += 1
@@ -232,8 +233,11 @@ class Tail:
         bases = [found.epoch for found in find_snapshots(self._folder) if found.epoch <= wanted]
         return bases[-1] if bases else 0
 
-    def _restart(self, error: StoreError) -> float:
-        """The log does not go on from where we are; the seconds until the next try."""
+    def _restart(self, error: StoreError | FileNotFoundError) -> float:
+        """The log does not go on from where we are, or the folder was lost under us.
+
+        Gives the seconds until the next try.
+        """
         _log.error("%s", error)
         try:
             if isinstance(error, EpochWentBackError):

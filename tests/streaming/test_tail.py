@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -64,7 +65,11 @@ class World:
         monkeypatch.setattr(Tail, "_spawn", spawn)
 
     def start(self, **options: object) -> Tail:
-        settings = StreamingSettings(snapshot_dir=self.folder, **options)  # type: ignore[arg-type]
+        settings = StreamingSettings(
+            snapshot_dir=self.folder,
+            algorithm="psthash",
+            **options,  # type: ignore[arg-type]
+        )
         tail = Tail(self.connect, settings, self.metrics, lambda: self.pin)
         tail.start()
         self.tails.append(tail)
@@ -328,6 +333,16 @@ def test_a_damaged_snapshot_that_all_depends_on_is_built_anew_at_the_start(world
     found.path.unlink()
     found.path.write_bytes(content[: len(content) // 2])
     assert world.ids_at(world.start(snapshot_changes_min=1)) == 1
+
+
+def test_a_folder_that_is_lost_under_a_driver_is_made_anew(world: World) -> None:
+    tail = world.start()
+    world.put("x")
+    wait_for(lambda: tail.head.epoch == 1)
+    shutil.rmtree(world.folder)
+    world.put("y")
+    wait_for(lambda: tail.head.epoch == 2)
+    assert world.ids_at(tail) == 2
 
 
 def test_a_snapshot_that_is_lost_before_it_is_adopted_ends_nothing(world: World) -> None:
