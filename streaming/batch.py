@@ -14,6 +14,7 @@ import orjson
 from pyspark.sql import DataFrame
 
 from streaming.drift import EventWatch
+from streaming.failpoints import hit
 from streaming.metrics import Metrics
 from streaming.packing import Output, unpack
 from streaming.pins import Offsets, Pin, PinLog, instant_now
@@ -102,13 +103,16 @@ class BatchRunner:
     def _run(self, frame: DataFrame, batch: int) -> None:
         started = time.perf_counter()
         end = planned_offsets(self._checkpoint, batch)
+        hit("batch.planned")
         pin, is_replay = self._pin(batch, end)
+        hit("batch.pinned")
         self._previous = pin
         pinned = time.perf_counter()
         self._metrics.step_seconds.labels("pin").observe(pinned - started)
         if not self._sink.covers(end):
             outputs = self._match(frame, pin, is_replay)
             matched = time.perf_counter()
+            hit("batch.matched")
             self._metrics.step_seconds.labels("spark").observe(matched - pinned)
             self._sink.write(outputs, end)
             self._metrics.step_seconds.labels("write").observe(time.perf_counter() - matched)

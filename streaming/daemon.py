@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from pyspark.daemon import manager
 
+from streaming.failpoints import arm
 from streaming.refresh import quiet_collector
 from streaming.settings import load_settings
 from streaming.warm import warm_kernels
 
 if __name__ == "__main__":
     settings = load_settings()
+    arm(settings.failpoints, settings.checkpoint_dir.absolute())
     if settings.matcher != "passthrough":
         warm_kernels(settings.algorithm)
     quiet_collector()

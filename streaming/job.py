@@ -21,6 +21,7 @@ from store import StoreSettings, SubscriptionStore, open_store
 from store.errors import StoreError, StoreUnavailable
 from streaming.batch import BatchRunner, Stopped
 from streaming.drift import EventWatch
+from streaming.failpoints import arm
 from streaming.match import MatchRequest, match_partition
 from streaming.metrics import Metrics
 from streaming.packing import PACKED_DDL
@@ -221,4 +222,5 @@ def main(settings: StreamingSettings) -> int:
     )
     for talkative in ("py4j", "numba"):
         logging.getLogger(talkative).setLevel(logging.WARNING)
+    arm(settings.failpoints, settings.checkpoint_dir.absolute())
     return Job(settings).run()

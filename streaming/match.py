@@ -21,6 +21,7 @@ from index.instants import parse_instant
 from index.model import Instant
 from streaming.decode import Decoded, Records, decode
 from streaming.drift import sample_of
+from streaming.failpoints import hit
 from streaming.notify import Notifier, Pairs
 from streaming.packing import DeadLetter, Output, pack
 from streaming.pins import Offsets
@@ -70,6 +71,7 @@ def match_batch(
     """One batch of records; more than one row only when its output is large."""
     clock = _Clock()
     records = Records.of(without_committed(batch, request.committed))
+    hit("match.begun")
     live.reach(request.epoch, request.lineage)
     refresh_s = clock.lap()
     decoded = decode(
@@ -78,6 +80,7 @@ def match_batch(
     decode_s = clock.lap()
     matches = live.match(decoded.events, request.instant, request.epoch)
     match_s = clock.lap()
+    hit("match.matched")
     counters: dict[str, Any] = {
         "rows": len(records),
         "skipped": batch.num_rows - len(records),

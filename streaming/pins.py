@@ -15,6 +15,7 @@ import orjson
 
 from index.instants import format_instant, parse_instant
 from index.model import Instant
+from streaming.failpoints import hit
 
 FORMAT_VERSION = 1
 FOLDER = "herald-pins"
@@ -78,6 +79,7 @@ class PinLog:
             return known
         target = self._path(wanted.batch)
         temporary = self._write_aside(wanted)
+        hit("pins.written")
         try:
             os.link(temporary, target)
         except FileExistsError:

@@ -32,6 +32,7 @@ from index.vocabulary import Vocabulary
 from store.base import LogEntry, PutChange
 from store.records import SubscriptionRecord
 from streaming.changes import ChangesMissing, ChangesReader
+from streaming.failpoints import hit
 from streaming.snapshot_files import (
     SnapshotFile,
     find_snapshots,
@@ -151,6 +152,7 @@ class LiveIndex:
         """Publish the index as a snapshot, its keys chosen by what is known of events."""
         if statistics is not None:
             self._loaded.merge(statistics=statistics)
+        hit("snapshot.built")
         return save_index(self._folder, self._loaded, self.epoch, self.lineage)
 
     @property

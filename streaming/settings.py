@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from streaming import failpoints
 
 Delivery = Literal["exactly_once", "at_least_once"]
 NAME_PATTERN = r"^[A-Za-z0-9._-]{1,200}$"
@@ -140,6 +142,15 @@ class StreamingSettings(BaseSettings):
         default="INFO", description="Level of the driver's own log on the terminal."
     )
     spark_ui: bool = Field(default=False, description="Serve Spark's own pages on port 4040.")
+    failpoints: str = Field(
+        default="", description="For tests: where processes die, fail or wait; see failpoints.py."
+    )
+
+    @field_validator("failpoints")
+    @classmethod
+    def _check_failpoints(cls, text: str) -> str:
+        failpoints.parse(text)
+        return text
 
     @property
     def events_topics(self) -> tuple[str, ...]:

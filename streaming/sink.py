@@ -21,6 +21,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
+from streaming.failpoints import hit
 from streaming.notification import HEADERS
 from streaming.packing import Output
 from streaming.patience import patiently
@@ -244,10 +245,13 @@ class TransactionalSink(Sink):
     def _attempt(self, outputs: list[Output], end: Offsets) -> None:
         self._producer.begin_transaction()
         self._produce(outputs)
+        hit("sink.produced")
         self._producer.send_offsets_to_transaction(
             topic_partitions(end), self._consumer.consumer_group_metadata(), TIMEOUT_S
         )
+        hit("sink.uncommitted")
         self._producer.commit_transaction(TIMEOUT_S)
+        hit("sink.committed")
 
 
 class IdempotentSink(Sink):
@@ -266,11 +270,14 @@ class IdempotentSink(Sink):
     def _attempt(self, outputs: list[Output], end: Offsets) -> None:
         self._failed.clear()
         self._produce(outputs)
+        hit("sink.produced")
         waiting = self._producer.flush(TIMEOUT_S)
         if waiting or self._failed:
             reason = self._failed[0] if self._failed else f"{waiting} records were not delivered"
             raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT, reason))
+        hit("sink.uncommitted")
         self._consumer.commit(offsets=topic_partitions(end), asynchronous=True)
+        hit("sink.committed")
 
 
 def open_sink(settings: StreamingSettings) -> Sink:

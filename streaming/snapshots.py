@@ -25,6 +25,7 @@ from index.updatable import Updatable
 from store import StoreSettings, SubscriptionStore, open_store
 from store.errors import LogGapError
 from streaming.drift import read_statistics
+from streaming.failpoints import arm, hit
 from streaming.refresh import IndexOptions, LiveIndex, read_record
 from streaming.settings import StreamingSettings, load_settings
 from streaming.snapshot_files import SnapshotFile, remove_old, updatable
@@ -97,6 +98,7 @@ def main() -> int:
     arguments = arguments_of(sys.argv[1:])
     settings = load_settings()
     logging.basicConfig(level=settings.log_level, stream=sys.stderr)
+    arm(settings.failpoints, settings.checkpoint_dir.absolute())
     folder = settings.snapshot_dir.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     os.nice(NICENESS)
@@ -126,6 +128,7 @@ def build(
     else:
         built = build_from_files(options, arguments.epoch, arguments.lineage)
         lineage = arguments.lineage
+    hit("snapshot.published")
     remove_old(folder, arguments.keep_epoch)
     return built, lineage
 

@@ -30,6 +30,7 @@ from store.base import LogEntry, SubscriptionStore
 from store.errors import EpochWentBackError, LogGapError, StoreError
 from streaming.bulk import BulkMeter
 from streaming.changes import ChangesWriter, files_of
+from streaming.failpoints import hit
 from streaming.metrics import Metrics
 from streaming.refresh import IndexOptions, is_reachable
 from streaming.settings import StreamingSettings
@@ -197,6 +198,7 @@ class Tail:
         )
         if entries:
             writer.append(entries)
+            hit("tail.appended")
             count = sum(len(entry.changes) for entry in entries)
             self._change_count += count
             self._meter.add(count)

@@ -1,0 +1,129 @@
+"""Failpoints: named places of the pipeline at which a test has a process die, fail or wait.
+
+    HERALD_FAILPOINTS="batch.pinned=kill@3, sink.produced=sleep:5, match.begun=raise!"
+
+    kill       SIGKILL to this process
+    raise      FailpointError
+    sleep:S    S seconds
+    …@N        only when the process passes for the N-th time; without it, at each pass
+    …!         once in all, also over restarts: a file in the checkpoint folder remembers
+
+Nothing is armed unless the setting says so; then a pass costs the look at an empty dict.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = "herald-failpoints"
+
+NAMES: Mapping[str, str] = {
+    "batch.planned": "driver: Spark has planned a batch, its pin is not there",
+    "batch.pinned": "driver: the pin is on disk, nothing was matched",
+    "pins.written": "driver: a pin lies beside its name",
+    "match.begun": "worker: the records of a task are there, the index is not brought up",
+    "match.matched": "worker: events were matched, nothing was handed to the driver",
+    "batch.matched": "driver: it has all output of the batch, nothing was produced",
+    "sink.produced": "driver: records were produced, the offsets are not in the transaction",
+    "sink.uncommitted": "driver: all is in the transaction but its commit",
+    "sink.committed": "driver: Kafka has committed, Spark does not know it",
+    "tail.appended": "driver: changes are on disk, batches are not pinned to them",
+    "snapshot.built": "snapshot process: the index is complete, its file is not there",
+    "snapshot.published": "snapshot process: the file has its name, older ones are still there",
+}
+"""Every place that calls `hit`, and how far things are there."""
+
+_FORM = re.compile(
+    r"(?P<name>[a-z.]+)=(?P<action>kill|raise|sleep:(?P<seconds>\d+(\.\d+)?))"
+    r"(@(?P<at>[1-9]\d*))?(?P<once>!)?"
+)
+
+
+class FailpointError(RuntimeError):
+    """What an armed failpoint raises."""
+
+
+@dataclass(slots=True)
+class Failpoint:
+    """One armed place.
+
+    at       the pass at which it acts; 0: at each.
+    mark     a file that is there once it has acted; None: it may act again.
+    passes   how often this process came by.
+    """
+
+    name: str
+    action: str
+    seconds: float = 0.0
+    at: int = 0
+    once: bool = False
+    mark: Path | None = None
+    passes: int = 0
+
+    def hit(self) -> None:
+        """Act if it is time to."""
+        self.passes += 1
+        if self.at not in (0, self.passes) or not self._take_turn():
+            return
+        if self.action == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.action == "raise":
+            raise FailpointError(f"the failpoint {self.name} is armed")
+        time.sleep(self.seconds)
+
+    def _take_turn(self) -> bool:
+        """Whether this process is the one that acts, where only one may ever."""
+        if self.mark is None:
+            return True
+        self.mark.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.mark.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+
+_armed: dict[str, Failpoint] = {}
+
+
+def parse(text: str) -> dict[str, Failpoint]:
+    """The failpoints of the setting's text; ValueError says what is known."""
+    points: dict[str, Failpoint] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        found = _FORM.fullmatch(part)
+        if found is None or found["name"] not in NAMES:
+            raise ValueError(
+                f"{part!r} is no failpoint; write name=action[@pass][!] with one of the names "
+                f"{', '.join(NAMES)} and one of the actions kill, raise, sleep:SECONDS"
+            )
+        points[found["name"]] = Failpoint(
+            found["name"],
+            found["action"].partition(":")[0],
+            float(found["seconds"] or 0),
+            int(found["at"] or 0),
+            found["once"] is not None,
+        )
+    return points
+
+
+def arm(text: str, checkpoint: Path) -> None:
+    """Arm the failpoints of the setting in this process, and disarm all others."""
+    _armed.clear()
+    for name, point in parse(text).items():
+        if point.once:
+            point.mark = checkpoint / FOLDER / name
+        _armed[name] = point
+
+
+def hit(name: str) -> None:
+    """Pass a place, whose name is in NAMES."""
+    if _armed:
+        point = _armed.get(name)
+        if point is not None:
+            point.hit()
