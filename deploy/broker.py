@@ -29,15 +29,27 @@ rootLogger.appenderRef.console.ref = console
 """
 
 
-def properties(data: Path, port: int, controller_port: int) -> str:
-    """The broker's configuration file."""
+def properties(data: Path, port: int, controller_port: int, second: str = "") -> str:
+    """The broker's configuration file; `second` as HERALD_KAFKA_SECOND_LISTENER has it."""
+    names, addresses, advertised = ["PLAINTEXT"], [port], [port]
+    if second:
+        own, told = second.split(":")
+        names, addresses, advertised = [*names, "SECOND"], [port, int(own)], [port, int(told)]
+    listeners = [f"{name}://127.0.0.1:{at}" for name, at in zip(names, addresses, strict=True)]
     lines: Mapping[str, object] = {
         "process.roles": "broker,controller",
         "node.id": 1,
         "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listeners": ",".join([*listeners, f"CONTROLLER://127.0.0.1:{controller_port}"]),
+        # A client goes on to the address it is told here: one that came through a proxy must be
+        # told the proxy's.
+        "advertised.listeners": ",".join(
+            f"{name}://127.0.0.1:{at}" for name, at in zip(names, advertised, strict=True)
+        ),
+        "listener.security.protocol.map": ",".join(
+            f"{name}:PLAINTEXT" for name in [*names, "CONTROLLER"]
+        ),
         "log.dirs": data,
         # A missing topic must be an error: Spark's query would follow an empty one of that name.
         "auto.create.topics.enable": "false",
@@ -60,12 +72,12 @@ def properties(data: Path, port: int, controller_port: int) -> str:
     return "".join(f"{key}={value}\n" for key, value in lines.items())
 
 
-def prepare(folder: Path, jars: Path, port: int, log: Path) -> list[str]:
+def prepare(folder: Path, jars: Path, port: int, log: Path, second: str = "") -> list[str]:
     """Write the configuration, format an empty data folder, and return the command to start."""
     java, data = find_java(), folder / "data"
     folder.mkdir(parents=True, exist_ok=True)
     configuration, logging = folder / "server.properties", folder / "log4j2.properties"
-    configuration.write_text(properties(data, port, free_port()), encoding="utf-8")
+    configuration.write_text(properties(data, port, free_port(), second), encoding="utf-8")
     logging.write_text(LOGGING, encoding="utf-8")
     base = [java, "-cp", f"{jars}/*", f"-Dlog4j2.configurationFile={logging}"]
     if not (data / "meta.properties").exists():

@@ -50,11 +50,12 @@ def describe(name: str, state_dir: Path, port: int, environment: Mapping[str, st
         )
     if name == "kafka":
         bootstrap = environment["HERALD_KAFKA_BOOTSTRAP"]
+        second = environment.get("HERALD_KAFKA_SECOND_LISTENER", "")
         return Service(
             name,
             port,
             command=lambda: broker.prepare(
-                folder, jars.broker_dir(log_file(state_dir, "jars")), port, log
+                folder, jars.broker_dir(log_file(state_dir, "jars")), port, log, second
             ),
             is_ready=lambda: listens(port) and broker.is_ready(bootstrap),
             waits_for=lambda: "",

@@ -16,6 +16,12 @@ class StackSettings(BaseSettings):
     kafka_port: int = Field(
         default=9092, ge=1, le=65535, description="Port of the embedded Kafka broker."
     )
+    kafka_second_listener: str = Field(
+        default="",
+        pattern=r"^(\d{1,5}:\d{1,5})?$",
+        description="PORT:TOLD, another port of the broker, whose clients are told to go on to the "
+        "port TOLD: a proxy's.",
+    )
     store_port: int = Field(
         default=6379, ge=1, le=65535, description="Port of the embedded Valkey."
     )

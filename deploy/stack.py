@@ -184,6 +184,7 @@ class Stack:
             "HERALD_SNAPSHOT_DIR": str(self.state_dir / "snapshots"),
             "HERALD_SCRATCH_DIR": str(self.state_dir / "scratch"),
             "HERALD_LOG_DIR": str(self.state_dir / "logs"),
+            "HERALD_KAFKA_SECOND_LISTENER": self.settings.kafka_second_listener,
             "HERALD_EVENTS_TOPIC": self.settings.events_topic,
             "HERALD_NOTIFICATIONS_TOPIC": self.settings.notifications_topic,
             "HERALD_DEAD_LETTERS_TOPIC": self.settings.dead_letters_topic,
