@@ -8,7 +8,8 @@
     …@N        only when the process passes for the N-th time; without it, at each pass
     …!         once in all, also over restarts: a file in the checkpoint folder remembers
 
-Nothing is armed unless the setting says so; then a pass costs the look at an empty dict.
+HERALD_FAILPOINTS=@FILE reads them from a file, and again whenever it is written, so that they can
+be armed in a process that runs. Without the setting a pass costs one look at a flag.
 """
 
 from __future__ import annotations
@@ -89,11 +90,49 @@ class Failpoint:
         return True
 
 
-_armed: dict[str, Failpoint] = {}
+class _Armed:
+    """What is armed in this process.
+
+    source   the file to look at in each pass, and the time at which it was last written.
+    """
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.points: dict[str, Failpoint] = {}
+        self.checkpoint = Path()
+        self.source: Path | None = None
+        self.written_ns = 0
+
+    def load(self, text: str) -> None:
+        """Arm these, and disarm all others."""
+        self.points = parse(text)
+        for point in self.points.values():
+            if point.once:
+                point.mark = self.checkpoint / FOLDER / point.name
+
+    def look(self) -> None:
+        """Load the file again if it has been written."""
+        assert self.source is not None, "there is a file"
+        try:
+            written_ns = self.source.stat().st_mtime_ns
+            if written_ns != self.written_ns:
+                self.load(self.source.read_text(encoding="utf-8"))
+                self.written_ns = written_ns
+        except FileNotFoundError:
+            self.points = {}
+
+
+_armed = _Armed()
+
+
+def check(text: str) -> None:
+    """ValueError if the setting's text is wrong."""
+    if not text.startswith("@"):
+        parse(text)
 
 
 def parse(text: str) -> dict[str, Failpoint]:
-    """The failpoints of the setting's text; ValueError says what is known."""
+    """The failpoints that a text names; ValueError says what is known."""
     points: dict[str, Failpoint] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         found = _FORM.fullmatch(part)
@@ -114,16 +153,18 @@ def parse(text: str) -> dict[str, Failpoint]:
 
 def arm(text: str, checkpoint: Path) -> None:
     """Arm the failpoints of the setting in this process, and disarm all others."""
-    _armed.clear()
-    for name, point in parse(text).items():
-        if point.once:
-            point.mark = checkpoint / FOLDER / name
-        _armed[name] = point
+    _armed.checkpoint, _armed.written_ns = checkpoint, 0
+    _armed.source = Path(text[1:]) if text.startswith("@") else None
+    _armed.load("" if _armed.source else text)
+    _armed.is_on = bool(text)
 
 
 def hit(name: str) -> None:
     """Pass a place, whose name is in NAMES."""
-    if _armed:
-        point = _armed.get(name)
-        if point is not None:
-            point.hit()
+    if not _armed.is_on:
+        return
+    if _armed.source is not None:
+        _armed.look()
+    point = _armed.points.get(name)
+    if point is not None:
+        point.hit()

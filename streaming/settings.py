@@ -149,7 +149,7 @@ class StreamingSettings(BaseSettings):
     @field_validator("failpoints")
     @classmethod
     def _check_failpoints(cls, text: str) -> str:
-        failpoints.parse(text)
+        failpoints.check(text)
         return text
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -113,6 +114,24 @@ def test_a_wrong_setting_ends_the_process(
     told = capsys.readouterr().err
     assert "HERALD_FAILPOINTS=nowhere=kill" in told
     assert "sink.uncommitted" in told
+
+
+def test_a_file_arms_what_it_says_at_the_time(tmp_path: Path) -> None:
+    file = tmp_path / "failpoints"
+    arm(f"@{file}", tmp_path)
+    hit("batch.pinned")
+    for number, text in enumerate(["batch.pinned=raise@2", "batch.pinned=raise@1"]):
+        file.write_text(text, encoding="utf-8")
+        os.utime(file, ns=(number, number + 1))  # two writes may fall into one tick of the clock
+        if number == 0:
+            hit("batch.pinned")
+        with pytest.raises(FailpointError):
+            hit("batch.pinned")
+    file.write_text("batch.pined=raise", encoding="utf-8")
+    with pytest.raises(ValueError, match="is no failpoint"):
+        hit("sink.produced")
+    file.unlink()
+    hit("batch.pinned")
 
 
 def test_all_forms_are_read() -> None:
