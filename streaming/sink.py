@@ -24,12 +24,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from streaming.failpoints import hit
 from streaming.notification import HEADERS
 from streaming.packing import Output
-from streaming.patience import patiently
+from streaming.patience import patiently, within
 from streaming.pins import Offsets
 from streaming.settings import StreamingSettings
 from streaming.topics import partitions_of, record_bytes_max, topic_partitions
 
 TIMEOUT_S = 30.0
+GRACE_S = 5.0
+"""Beyond it a call that has a timeout of its own is taken to hang."""
 POLL_RECORDS = 10_000
 """Records between two polls, which free what has been delivered."""
 QUEUE_RECORDS = 500_000
@@ -246,9 +248,9 @@ class TransactionalSink(Sink):
         self._producer.begin_transaction()
         self._produce(outputs)
         hit("sink.produced")
-        self._producer.send_offsets_to_transaction(
-            topic_partitions(end), self._consumer.consumer_group_metadata(), TIMEOUT_S
-        )
+        places, group = topic_partitions(end), self._consumer.consumer_group_metadata()
+        send = self._producer.send_offsets_to_transaction
+        within(TIMEOUT_S + GRACE_S, lambda: send(places, group, TIMEOUT_S))
         hit("sink.uncommitted")
         self._producer.commit_transaction(TIMEOUT_S)
         hit("sink.committed")

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from itertools import count
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streaming.patience import patiently
+from streaming import sink
+from streaming.patience import patiently, within
 
 
 def failing(code: int, times: int) -> Callable[[], int]:
@@ -42,3 +44,48 @@ def test_patience_ends() -> None:
     seconds = count(0.0, 4.0)
     with pytest.raises(KafkaException, match="NOT_COORDINATOR"):
         patiently(failing(KafkaError.NOT_COORDINATOR, 100), 10, lambda: next(seconds))
+
+
+def test_a_call_that_hangs_is_given_up() -> None:
+    ended = threading.Event()
+    try:
+        with pytest.raises(KafkaException) as given_up:
+            within(0.05, ended.wait)
+        assert given_up.value.args[0].name() == "_TIMED_OUT"
+    finally:
+        ended.set()
+
+
+def test_what_a_call_raises_is_raised() -> None:
+    def fail() -> None:
+        raise KafkaException(KafkaError(KafkaError._FENCED))
+
+    with pytest.raises(KafkaException) as failed:
+        within(5, fail)
+    assert failed.value.args[0].name() == "_FENCED"
+
+
+def test_offsets_that_cannot_be_sent_end_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client waits for a coordinator that does not come back, past its own timeout."""
+    ended = threading.Event()
+
+    class Hanging:
+        def begin_transaction(self) -> None:
+            pass
+
+        def send_offsets_to_transaction(self, *arguments: object) -> None:
+            ended.wait()
+
+    class Group:
+        def consumer_group_metadata(self) -> None:
+            pass
+
+    monkeypatch.setattr(sink, "TIMEOUT_S", 0.01)
+    monkeypatch.setattr(sink, "GRACE_S", 0.04)
+    transactional = object.__new__(sink.TransactionalSink)
+    transactional._producer, transactional._consumer = Hanging(), Group()  # type: ignore[assignment]
+    try:
+        with pytest.raises(KafkaException, match="_TIMED_OUT"):
+            transactional._attempt([], {"events": {0: 1}})
+    finally:
+        ended.set()
