@@ -45,7 +45,7 @@ class Totals:
 class BatchRunner:
     """What foreachBatch calls.
 
-    head       gives the newest epoch that may be pinned.
+    head       gives the newest epoch that may be pinned; it may wait for one.
     clock      nanoseconds since 1970, what batches are pinned by.
     failure    the exception that ended the query, which Spark passes on only as text.
     """
@@ -144,11 +144,14 @@ class BatchRunner:
         try:
             return self._match_at(frame, pin)
         except Exception as error:
-            if not is_replay or "RefreshError" not in str(error):
+            if "RefreshError" not in str(error):
                 raise
             # The store lost this epoch, or a snapshot was lost that led to it. Nothing at it has
-            # become visible in exactly_once, so the batch may be matched at another one.
+            # become visible in exactly_once, nor ever of a batch that is no replay, so the batch
+            # may be matched at another one.
             newer = replace(self._wanted(pin.batch, pin.end), start=pin.start)
+            if not is_replay and (newer.epoch, newer.lineage) == (pin.epoch, pin.lineage):
+                raise
             _log.error(
                 "batch %d cannot be matched at epoch %d any more, it is matched at %d: %s",
                 pin.batch,

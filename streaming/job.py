@@ -90,7 +90,7 @@ class Job:
         tail = Tail(self._connect, settings, self._metrics, lambda: runner.oldest_pin())
         watch = EventWatch(settings.snapshot_dir.absolute(), self._metrics, tail.ask_for_snapshot)
         runner = BatchRunner(
-            lambda: tail.head, self._pins, sink, self._metrics, watch, settings.checkpoint_dir
+            tail.head_with_files, self._pins, sink, self._metrics, watch, settings.checkpoint_dir
         )
         self._ready.waiting_for = "the subscription store"
         try:

@@ -10,7 +10,8 @@ changed.
     log trimmed past us     a new snapshot from the store, the head jumps to it
     events have drifted     a new snapshot with the next change, by what events are like now
     the folder was lost     the same
-    the store lost epochs   all files are thrown away, a new snapshot; the head goes back with it
+    the store lost epochs   all files are thrown away, a new snapshot; the head goes back with it,
+                            and batches wait for that, since nothing leads to the old one
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ class Tail:
         self._holding = False
         self._reported = (-1, 0.0)
         self._failures = 0
+        self._has_files = threading.Event()
         self.head = Head(0, "")
 
     def start(self) -> None:
@@ -101,6 +103,7 @@ class Tail:
         """Find or make something the head can stand on, and read the log to its end."""
         self._writer = self._resume() or self._begin()
         self._publish()
+        self._has_files.set()
         try:
             while self._read(block_ms=0):
                 pass
@@ -133,12 +136,18 @@ class Tail:
     def stop(self) -> None:
         """End the thread; the store forgets a reader by itself when it is silent."""
         self._stopping.set()
+        self._has_files.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
         if self._builder is not None:
             self._builder.terminate()
         if self._opened is not None:
             self._opened.close()
+
+    def head_with_files(self) -> Head:
+        """The head; waits while the files of a lost history are being replaced."""
+        self._has_files.wait()
+        return self.head
 
     def ask_for_snapshot(self) -> None:
         """Have a snapshot built though few subscriptions changed: as soon as one has at all."""
@@ -244,13 +253,16 @@ class Tail:
         try:
             if isinstance(error, EpochWentBackError):
                 self._metrics.epochs_lost.inc()
+                self._has_files.clear()
                 self._discard_files()
             epoch, lineage = self._build_from_store()
             self._writer = ChangesWriter(self._folder, epoch, lineage)
             self._publish()
+            self._has_files.set()
             return 0.0
         except (StoreError, OSError, SnapshotFailed) as problem:
-            _log.error("matching goes on at epoch %d: %s", self.head.epoch, problem)
+            goes_on = "matching goes on" if self._has_files.is_set() else "nothing is matched"
+            _log.error("%s at epoch %d: %s", goes_on, self.head.epoch, problem)
             return RETRY_SECONDS_MAX
 
     def _discard_files(self) -> None:

@@ -3,8 +3,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from streaming.snapshots import build_from_files, build_from_store
 from streaming.tail import RETRY_SECONDS_MAX, Tail
 from tests.streaming.records import Record, batch_of, equals, match, subscription
 
+ALGORITHM = "psthash"
 WAIT_S = 20.0
 
 
@@ -31,7 +34,7 @@ class Builder:
     """The snapshot process, run here: another process does not see a store in memory."""
 
     def __init__(self, store: MemoryStore, folder: Path, arguments: list[str]) -> None:
-        options = IndexOptions("psthash", str(folder))
+        options = IndexOptions(ALGORITHM, str(folder))
         if "--from-store" in arguments:
             built, lineage = build_from_store(options, store, "snapshot:test")
         else:
@@ -67,7 +70,7 @@ class World:
     def start(self, **options: object) -> Tail:
         settings = StreamingSettings(
             snapshot_dir=self.folder,
-            algorithm="psthash",
+            algorithm=ALGORITHM,
             **options,  # type: ignore[arg-type]
         )
         tail = Tail(self.connect, settings, self.metrics, lambda: self.pin)
@@ -86,7 +89,7 @@ class World:
 
     def ids_at(self, tail: Tail) -> int:
         """How many subscriptions a worker has that goes to the head."""
-        live = LiveIndex(IndexOptions("psthash", str(self.folder)))
+        live = LiveIndex(IndexOptions(ALGORITHM, str(self.folder)))
         live.reach(*tail.head)
         return int(live.facts()["subscription_count"])
 
@@ -267,10 +270,37 @@ def test_a_store_that_lost_its_tail_leaves_no_ghost(world: World) -> None:
     world.put("other")
     wait_for(lambda: tail.head != before)
     assert tail.head == (2, world.store.lineage()[1])
-    live = LiveIndex(IndexOptions("psthash", str(world.folder)))
+    live = LiveIndex(IndexOptions(ALGORITHM, str(world.folder)))
     live.reach(*tail.head)
     assert sorted(name for name, _ in match_at(live, tail)) == ["kept", "other"]
     assert world.metrics.registry.get_sample_value("herald_epochs_lost_total") == 1
+
+
+def test_batches_wait_while_a_lost_history_is_replaced(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are gone at once, and nothing leads to its head any more."""
+    tail = world.start()
+    world.put("kept")
+    world.put("ghost")
+    wait_for(lambda: tail.head.epoch == 2)
+    begun, may_end, build = threading.Event(), threading.Event(), tail._build_from_store
+
+    def slowly() -> tuple[int, str]:
+        begun.set()
+        assert may_end.wait(WAIT_S)
+        return build()
+
+    monkeypatch.setattr(tail, "_build_from_store", slowly)
+    with ThreadPoolExecutor(1) as pool:
+        world.store.lose_tail(1)
+        assert begun.wait(WAIT_S)
+        asked = pool.submit(tail.head_with_files)
+        with pytest.raises(TimeoutError):
+            asked.result(timeout=0.1)
+        may_end.set()
+        assert asked.result(timeout=WAIT_S) == world.store.lineage()
+    assert world.ids_at(tail) == 1
 
 
 def test_a_store_that_lost_its_tail_while_the_driver_was_down(world: World) -> None:
@@ -312,6 +342,25 @@ def test_lost_snapshots_are_built_anew_at_the_start(world: World) -> None:
     second = world.start(snapshot_changes_min=1)
     wait_for(lambda: second.head.epoch == 2)
     assert world.ids_at(second) == 2
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 100, -1])
+def test_a_damaged_snapshot_that_changes_do_not_lead_past_is_built_anew(
+    world: World, kept_bytes: int
+) -> None:
+    world.pin = 2
+    first = world.start(snapshot_changes_min=2)
+    world.put("x")
+    world.put("y")
+    wait_for(lambda: [start for start, _ in files_of(world.folder)] == [2])
+    world.put("z")
+    wait_for(lambda: first.head.epoch == 3)
+    first.stop()
+    (damaged,) = find_snapshots(world.folder)
+    damaged.path.write_bytes(damaged.path.read_bytes()[:kept_bytes])
+    second = world.start(snapshot_changes_min=2)
+    assert world.ids_at(second) == 3
+    assert [found.epoch for found in find_snapshots(world.folder)] == [3]
 
 
 def test_the_snapshot_process_is_a_module_that_can_be_started() -> None:
