@@ -83,7 +83,7 @@ class PinLog:
         try:
             os.link(temporary, target)
         except FileExistsError:
-            return self._read(target)
+            return self.read(target)
         finally:
             temporary.unlink()
         sync_folder(self._folder)
@@ -98,7 +98,7 @@ class PinLog:
     def find(self, batch: int) -> Pin | None:
         """The pin of a batch, if it has one."""
         path = self._path(batch)
-        return self._read(path) if path.exists() else None
+        return self.read(path) if path.exists() else None
 
     def newest(self) -> Pin | None:
         """The pin of the newest batch: the one a restart may replay."""
@@ -127,7 +127,8 @@ class PinLog:
         return temporary
 
     @staticmethod
-    def _read(path: Path) -> Pin:
+    def read(path: Path) -> Pin:
+        """The pin of a file; PinError if it cannot be read."""
         try:
             fields = orjson.loads(path.read_bytes())
             version = fields.pop("v")
