@@ -30,6 +30,7 @@ COMMANDS = (
     "algorithms",
     "cases",
     "verify",
+    "chaos",
     "bench",
     "test",
     "check",

@@ -138,10 +138,14 @@ class Stack:
         running = {name for name, process in self._running.items() if process.poll() is None}
         return [name for name in self.names if name not in running]
 
+    def exit_code(self, name: str) -> int | None:
+        """The exit code of a service that has ended; None while it runs, or if it never did."""
+        process = self._running.get(name)
+        return None if process is None else process.poll()
+
     def ended_for_good(self, name: str) -> str:
         """Why a dead service must not be started again, or '' when it may be."""
-        process = self._running.get(name)
-        code = None if process is None else process.poll()
+        code = self.exit_code(name)
         return "" if code is None else self.service(name).final_codes.get(code, "")
 
     def service(self, name: str) -> Service:

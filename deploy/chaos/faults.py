@@ -1,0 +1,80 @@
+"""The catalogue of faults: a number, a name, what is injected, what must hold, and how to do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from deploy.chaos.world import World
+
+BOTH = ("exactly_once", "at_least_once")
+ONCE = ("exactly_once",)
+
+Inject = Callable[[World, Random], None]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One way to break something.
+
+    number      of the fault that it is a kind of.
+    injected    what is done, and `holds` what must be so afterwards, beside the checker's verdict.
+    inject      does it while the load runs; Broken if something does not hold.
+    deliveries  for which the promise is made.
+    """
+
+    number: int
+    name: str
+    injected: str
+    holds: str
+    inject: Inject
+    deliveries: Sequence[str] = BOTH
+
+
+@dataclass(frozen=True)
+class NotInjected:
+    """A fault that cannot be injected by this command, or not on one machine, and why."""
+
+    number: int
+    name: str
+    reason: str
+
+
+FAULTS: list[Fault] = []
+"""In the order of their numbers once all modules of faults are imported; see `catalogue`."""
+
+NOT_INJECTED = (
+    NotInjected(
+        3,
+        "a speculative duplicate of a task",
+        "the query does not turn speculation on; Spark would drop the output of the slower one",
+    ),
+    NotInjected(
+        11,
+        "the disk is full while a snapshot is built",
+        "it takes a file system of its own, which takes rights that a user does not have",
+    ),
+    NotInjected(
+        18,
+        "a clock jumps by an hour",
+        "the processes of one machine share its clock, which belongs to others, too",
+    ),
+    NotInjected(
+        21,
+        "upgrade from the previous release",
+        "there is no previous release whose checkpoint, log and snapshots could be read",
+    ),
+)
+
+
+def fault(
+    number: int, name: str, injected: str, holds: str, deliveries: Sequence[str] = BOTH
+) -> Callable[[Inject], Inject]:
+    """Enter a function into the catalogue."""
+
+    def enter(inject: Inject) -> Inject:
+        FAULTS.append(Fault(number, name, injected, holds, inject, deliveries))
+        return inject
+
+    return enter

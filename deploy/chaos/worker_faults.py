@@ -1,0 +1,169 @@
+"""Faults of the processes below the driver, workers and executors: 2 and 3."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+from deploy.chaos.faults import fault
+from deploy.chaos.injection import await_true, expect
+from deploy.chaos.world import World
+from deploy.processes import marked
+
+DAEMON, EXECUTOR, JVM = "daemon", "executor", "jvm"
+SIGNS = {
+    # Each as one whole argument: the JVM has the daemon's name within one of its own.
+    DAEMON: b"streaming.daemon",
+    EXECUTOR: b"org.apache.spark.executor.CoarseGrainedExecutorBackend",
+    JVM: b"org.apache.spark.deploy.SparkSubmit",
+}
+CLUSTER = "local-cluster[2,1,1024]"
+"""Spark's own cluster for tests: two executors, each a JVM."""
+KILLS = 2
+LARGE_EVENTS = 6
+
+
+def processes(world: World, kind: str) -> list[int]:
+    """The processes of a kind below the driver; of daemons, with the workers they forked."""
+    return [
+        record.pid
+        for record in marked(world.stack.stack_id, "driver")
+        if SIGNS[kind] in arguments_of(record.pid)
+    ]
+
+
+def workers(world: World) -> list[int]:
+    """The Python workers: what a daemon has forked."""
+    found = processes(world, DAEMON)
+    return [pid for pid in found if parent_of(pid) in found]
+
+
+def daemons(world: World) -> list[int]:
+    """The processes that fork them."""
+    found = processes(world, DAEMON)
+    return [pid for pid in found if parent_of(pid) not in found]
+
+
+def arguments_of(pid: int) -> list[bytes]:
+    """The command line of a process; empty when it is gone."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return []
+
+
+def parent_of(pid: int) -> int:
+    """The parent of a process; 0 when it is gone."""
+    with suppress(OSError):
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return int(stat[stat.rindex(")") + 2 :].split()[1])
+    return 0
+
+
+@fault(2, "workers killed", "kill -9 of all Python workers, three times", "the tasks are retried")
+def kill_workers(world: World, random: Random) -> None:
+    """Workers die in the middle of whatever they do."""
+    for _ in range(3):
+        time.sleep(random.uniform(0.3, 1.5))
+        await_true(lambda: bool(workers(world)), "there is no worker")
+        for pid in workers(world):
+            with suppress(ProcessLookupError):  # it may just have ended by itself
+                os.kill(pid, signal.SIGKILL)
+    world.healed()
+    world.await_recovery()
+    expect(world.injection.restarts == 0, "the driver died of it")
+
+
+@fault(2, "worker killed in the match", "kill -9 of a worker after it has matched", "as above")
+def kill_worker_in_match(world: World, random: Random) -> None:
+    """A worker dies with its output in its hands."""
+    world.arm("match.matched=kill@2!")
+    world.await_mark("match.matched")
+    world.healed()
+    world.await_recovery()
+    expect(world.injection.restarts == 0, "the driver died of it")
+
+
+@fault(
+    2,
+    "daemon killed",
+    "kill -9 of the process that forks the workers, and of those that it has forked",
+    "Spark starts another",
+)
+def kill_daemon(world: World, random: Random) -> None:
+    """All workers are gone, and so is where new ones come from."""
+    for pid in [*daemons(world), *workers(world)]:
+        with suppress(ProcessLookupError):  # a worker may just have ended by itself
+            os.kill(pid, signal.SIGKILL)
+    world.healed()
+    world.await_recovery()
+
+
+@fault(
+    2,
+    "JVM killed",
+    "kill -9 of the driver's JVM",
+    "the driver ends, and goes on from its pin once it is started again",
+)
+def kill_jvm(world: World, random: Random) -> None:
+    """Spark is gone, and Python alone is left."""
+    for pid in processes(world, JVM):
+        os.kill(pid, signal.SIGKILL)
+    world.healed()
+    world.await_recovery()
+    expect(
+        world.injection.restarts == 1, f"the driver was started {world.injection.restarts} times"
+    )
+
+
+@fault(
+    2,
+    "workers out of memory",
+    f"the address space of workers may not grow any more; {LARGE_EVENTS} events of a megabyte come",
+    "as above",
+)
+def starve_workers(world: World, random: Random) -> None:
+    """Each worker that is there now fails at its next larger allocation."""
+    await_true(lambda: bool(workers(world)), "there is no worker")
+    starved = workers(world)
+    for pid in starved:
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_AS, (1, 1))
+    for _ in range(LARGE_EVENTS):
+        world.load.publish(b'{"pad":"%b"}' % (b"x" * 1_000_000))
+    await_true(
+        lambda: bool(set(starved) - set(workers(world))), "no worker has run out of memory", 30
+    )
+    for pid in starved:  # one that has not shall not do so beyond the fault
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    world.healed()
+    world.await_recovery()
+
+
+@fault(
+    3,
+    "executors killed",
+    f"kill -9 of one of two executor JVMs, {KILLS} times, on a cluster of processes",
+    "the tasks are run elsewhere",
+)
+def kill_executors(world: World, random: Random) -> None:
+    """Its workers and their index go with it; what it had sent of a batch is asked for again."""
+    before = world.stack.env.copy()
+    world.stack.env["HERALD_MASTER"] = CLUSTER
+    try:
+        world.restart_driver()
+        for _ in range(KILLS):
+            time.sleep(random.uniform(1, 3))
+            await_true(lambda: len(processes(world, EXECUTOR)) >= 2, "there are not two executors")
+            os.kill(random.choice(processes(world, EXECUTOR)), signal.SIGKILL)
+        world.healed()
+        world.await_recovery()
+        expect(world.injection.restarts == 0, "the driver died of it")
+    finally:
+        world.stack.env = before
+    world.restart_driver()
