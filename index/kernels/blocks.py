@@ -32,6 +32,9 @@ BLOCK_MIN = 48
 """Fewer records, of a small bucket or at the end of one, are tested one by one."""
 ROW_BYTES_MAX = 384
 """Blocks that would take more for a row, because their rows name many attributes, are not made."""
+LANE_ROWS_MIN = 4
+"""Nor blocks of more lanes than one for so many rows: a lane is a look at memory that nothing asked
+for before, and records are read in sequence."""
 _ONE, _ZERO = np.uint64(1), np.uint64(0)
 
 
@@ -128,6 +131,8 @@ def measure_blocks(
             for at in range(count):
                 words += _code_count(lanes, drawing.lane[at]) + 1
         if words * 8 > ROW_BYTES_MAX * (stop - start):
+            continue
+        if lane_count * LANE_ROWS_MIN > stop - start:
             continue
         is_dense[bucket] = True
         blocks, lane_total, word_total = blocks + added, lane_total + lane_count, word_total + words
