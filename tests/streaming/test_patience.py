@@ -83,7 +83,7 @@ def test_offsets_that_cannot_be_sent_end_the_attempt(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sink, "TIMEOUT_S", 0.01)
     monkeypatch.setattr(sink, "GRACE_S", 0.04)
     transactional = object.__new__(sink.TransactionalSink)
-    transactional._producer, transactional._consumer = Hanging(), Group()  # type: ignore[assignment]
+    transactional._producer, transactional._consumer = Hanging(), Group()
     try:
         with pytest.raises(KafkaException, match="_TIMED_OUT"):
             transactional._attempt([], {"events": {0: 1}})
