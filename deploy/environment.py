@@ -49,7 +49,7 @@ def numba_cache_dir() -> Path:
 def kernel_sources() -> Iterator[Path]:
     """The Python sources of `index`, in a fixed order, and of the kernels that are not there."""
     yield from sorted((REPOSITORY / "index").rglob("*.py"))
-    yield REPOSITORY / "streaming" / "byte_columns.py"
+    yield from (REPOSITORY / "streaming").glob("byte_columns.py")
 
 
 def child_environment() -> dict[str, str]:

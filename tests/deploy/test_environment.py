@@ -75,7 +75,18 @@ def test_compiled_kernels_follow_every_source(
     leaf.write_text("a = 2\n")
     second = numba_cache_dir()
     leaf.rename(leaf.with_name("moved.py"))
-    assert len({first, second, numba_cache_dir()}) == 3
+    third = numba_cache_dir()
+    beside = tmp_path / "streaming" / "byte_columns.py"
+    beside.parent.mkdir()
+    beside.write_text("a = 1\n")
+    assert len({first, second, third, numba_cache_dir()}) == 4
+
+
+def test_every_kernel_is_in_a_source_that_is_followed() -> None:
+    sources = environment.REPOSITORY.glob("s*/*.py")
+    kernels = {path for path in sources if "from numba import" in path.read_text()}
+    assert kernels
+    assert kernels <= set(environment.kernel_sources())
 
 
 def test_children_find_our_packages_and_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
