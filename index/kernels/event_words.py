@@ -82,6 +82,8 @@ COUNTS = 4
 TOUCHED, PARTS, WITH_TEXTS, ENTERED = range(COUNTS)
 """Places in `counts`: places touched, parts of the event at hand, events with texts, and events of
 the group so far."""
+NEAR_WORDS = 1 << 15
+"""What is looked up of values is taken to be in the cache if it is no more."""
 FEW_LANES = 256
 """With so many lanes, their words are put back all together."""
 
@@ -174,12 +176,13 @@ def enter_words(
     memory.unsure[at] = False
     memory.counts[ENTERED] = at + 1
     start, stop = batch.entry_start[event], batch.entry_start[event + 1]
-    for entry in range(start, min(start + _LINES_AHEAD, stop)):
+    is_far = lanes.line.size + lanes.direct.size + lanes.point.size > NEAR_WORDS
+    for entry in range(start, min(start + _LINES_AHEAD, stop) if is_far else start):
         prefetch(lanes.line, batch.entry_attribute[entry] * LINE_WORDS)
     for entry in range(start, stop):
-        if entry + _LINES_AHEAD < stop:
+        if is_far and entry + _LINES_AHEAD < stop:
             prefetch(lanes.line, batch.entry_attribute[entry + _LINES_AHEAD] * LINE_WORDS)
-        if entry + _VALUES_AHEAD < stop:
+        if is_far and entry + _VALUES_AHEAD < stop:
             _ask_for_value(lanes, batch, entry + _VALUES_AHEAD)
         attribute = int(batch.entry_attribute[entry])
         if attribute * LINE_WORDS >= lanes.line.size:

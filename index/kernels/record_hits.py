@@ -35,6 +35,9 @@ def finish_group(
     row_stop = 1 + bits_below(compiled.programs.start.size)
     for at in range(group):
         start, stop = int(memory.start[at]), int(memory.stop[at])
+        if start == stop and columns.residue.size == 0:
+            hits.start[first_event + at + 1] = hits.start[first_event + at]
+            continue
         for place in range(columns.residue.size):
             memory.passed[0, stop] = np.uint32(columns.residue[place]) << _ONE | _ONE
             stop += 1
