@@ -40,7 +40,7 @@ from index.kernels.lanes import (
 from index.kernels.probe import Compiled
 from index.kernels.record_filing import mark_lanes
 from index.kernels.word_programs import WordPrograms, mark_tested
-from index.key_filing import power_of_two
+from index.key_filing import new_table
 from index.points import names_points, operands_of
 from index.predicates import ALL, NO_MARK, PredicateColumns, PredicateKind
 from index.program import POLARITY_BITS
@@ -94,7 +94,7 @@ def build_lanes(
         division.spaces,
         _coarser(division.number_kept, division.spaces.number_cut_start),
         _coarser(division.string_kept, division.spaces.string_cut_start),
-        np.zeros((power_of_two(2 * points.number.size), 2), np.uint64),
+        new_table(points.number.size),
         *_lines(division, points, lane_of, key_lane, part_start),
     )
     insert_points(lanes.point, lane_of[points.dimension], points.number, points.mark, points.code)

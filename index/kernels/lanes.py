@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from index.kernels import inlined, leaf
 from index.kernels.cells import number_cell
 from index.kernels.hashing import fold_product
+from index.kernels.keys import first_slot
 from index.kernels.text_runs import TextColumns
 from index.spaces import FACET_BITS, Covers, Facet, SpaceColumns
 
@@ -116,7 +117,12 @@ def point_place(point: NDArray[np.uint64], lane: int, bits: np.uint64, mark: int
     """Where the search for a point begins."""
     # The bits of small integers differ in the upper half alone, so a lane is spread over all.
     key = bits ^ (np.uint64(lane) << _LANE_SHIFT | np.uint64(int(mark) & _MARK_MASK)) * _SPREAD
-    return np.int64(fold_product(key, _HASH_MULTIPLIER) & np.uint64(point.shape[0] - 1))
+    return np.int64(first_slot(point, fold_product(key, _HASH_MULTIPLIER)))
+
+
+@inlined
+def _place_after(point: NDArray[np.uint64], place: np.int64) -> np.int64:
+    return np.int64(place + 1) if place + 1 < point.shape[0] else np.int64(0)
 
 
 @inlined
@@ -128,7 +134,7 @@ def point_code(point: NDArray[np.uint64], lane: int, number: np.float64, mark: i
     while point[place, 1] != _ZERO:
         if point[place, 0] == bits and point[place, 1] >> MARK_SHIFT == wanted:
             return int(np.int64(point[place, 1] & CODE_MASK))
-        place = (place + 1) & (point.shape[0] - 1)
+        place = _place_after(point, place)
     return OTHER
 
 
@@ -145,7 +151,7 @@ def insert_points(
         bits = np.float64(number[at]).view(np.uint64)
         place = point_place(point, lane[at], bits, mark[at])
         while point[place, 1] != _ZERO:
-            place = (place + 1) & (point.shape[0] - 1)
+            place = _place_after(point, place)
         point[place, 0] = bits
         named = np.uint64(lane[at]) << _LANE_SHIFT | np.uint64(int(mark[at]) & _MARK_MASK)
         point[place, 1] = named << MARK_SHIFT | np.uint64(code[at])
