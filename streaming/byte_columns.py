@@ -17,6 +17,8 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
+from index.kernels.rows import copy_bytes
+
 DIGEST_BYTES = 16
 _HEX_BYTES = 2 * DIGEST_BYTES
 _BLOCK_BYTES = 128
@@ -80,6 +82,12 @@ def to_arrow(column: ByteColumn) -> pa.BinaryArray:
     start = column.start.astype(np.int32)
     buffers = [None, pa.py_buffer(start), pa.py_buffer(column.text)]
     return pa.Array.from_buffers(pa.binary(), start.size - 1, buffers)
+
+
+def values_of(taken: Taken) -> pa.BinaryArray:
+    """The strings taken, as they are."""
+    column, rows = taken
+    return to_arrow(ByteColumn(*copy_bytes(column, rows)))
 
 
 def sizes_of(taken: Taken) -> NDArray[np.int64]:

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import orjson
 
+from streaming.byte_columns import DIGEST_BYTES
 from streaming.envelope import HOPS_ATTRIBUTE
 from streaming.target import SEPARATOR
 
-ID_BYTES = 16
 SOURCE = "/herald"
 TYPE = "herald.match"
 COMPACT_TYPE = "herald.match.compact"
@@ -89,4 +89,4 @@ class Place(NamedTuple):
 
 def id_of(origin: bytes, name: bytes) -> bytes:
     """The id of a notification, by what its event and its subscription have of it."""
-    return blake2b(origin + name, digest_size=ID_BYTES).hexdigest().encode()
+    return blake2b(origin + name, digest_size=DIGEST_BYTES).hexdigest().encode()

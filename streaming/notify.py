@@ -13,15 +13,14 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from index.kernels.rows import copy_bytes
 from streaming.byte_columns import (
-    ByteColumn,
     Taken,
     column_of,
     digests,
     joined,
     sizes_of,
     to_arrow,
+    values_of,
 )
 from streaming.decode import Decoded, Records
 from streaming.envelope import hops_of
@@ -155,7 +154,7 @@ class Notifier:
         tails = self._tails(events, number, fragments, np.flatnonzero(modes[at] == FULL))
         ids = digests(joined((column_of(events.origin), number), (self._targets.names, place)))
         columns = (
-            to_arrow(ByteColumn(*copy_bytes(self._targets.keys, place))),
+            values_of((self._targets.keys, place)),
             to_arrow(joined(fragments, tails)),
             to_arrow(ids),
             pa.array(events.kind[number]),

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels.rows import copy_bytes
 from index.model import Instant
 from index.row_store import ByteColumn as GrowingBytes
 from store.records import Mode
-from streaming.byte_columns import ByteColumn, to_arrow
+from streaming.byte_columns import ByteColumn, values_of
 from streaming.target import decode_target
 
 REMEMBERED_MAX = 500_000
@@ -84,7 +83,7 @@ class TargetTable:
     def lists_of(self, places: NDArray[np.int32]) -> tuple[list[bytes], list[bytes], list[bytes]]:
         """Names, keys and fragments of some places."""
         names, keys, fragments = (
-            to_arrow(ByteColumn(*copy_bytes(column, places))).to_pylist()
+            values_of((column, places)).to_pylist()
             for column in (self.names, self.keys, self.fragments)
         )
         return names, keys, fragments
