@@ -8,11 +8,11 @@ from random import Random
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
     NewPartitions,
     NewTopic,
 )
 
+from deploy.broker import admin
 from deploy.chaos.faults import fault
 from deploy.chaos.injection import Broken, await_true, expect
 from deploy.chaos.world import World
@@ -35,7 +35,7 @@ def add_partition(world: World, random: Random) -> None:
     count = len(end_offsets(world.bootstrap, world.events_topic))
     if count >= PARTITIONS_MAX:
         raise Broken(f"the topic has {count} partitions already; use fewer runs")
-    client = AdminClient({"bootstrap.servers": world.bootstrap})
+    client = admin(world.bootstrap)
     wanted = NewPartitions(world.events_topic, count + 1)
     for future in client.create_partitions([wanted]).values():
         future.result(ADMIN_TIMEOUT_S)
@@ -68,7 +68,7 @@ def delete_unread(world: World, random: Random) -> None:
     ends = end_offsets(world.bootstrap, world.events_topic)
     lows = [(start + end) // 2 for start, end in zip(before, ends, strict=True)]
     places = [TopicPartition(world.events_topic, part, low) for part, low in enumerate(lows)]
-    client = admin(world)  # the outcomes never come when it is collected before them
+    client = admin(world.bootstrap)  # the outcomes never come when it is collected before them
     for future in client.delete_records(places).values():
         future.result(ADMIN_TIMEOUT_S)
     world.load.acknowledged_events = [
@@ -90,7 +90,7 @@ def recreate_topic(world: World, random: Random) -> None:
     count = len(end_offsets(world.bootstrap, world.events_topic))
     world.drain()
     world.stack.stop_service("driver")
-    client = admin(world)
+    client = admin(world.bootstrap)
     for future in client.delete_topics([world.events_topic]).values():
         future.result(ADMIN_TIMEOUT_S)
     time.sleep(1)
@@ -104,11 +104,6 @@ def recreate_topic(world: World, random: Random) -> None:
     refuses(world)
     world.load.go()
     start_over(world)
-
-
-def admin(world: World) -> AdminClient:
-    """A client for topics, past the proxy."""
-    return AdminClient({"bootstrap.servers": world.bootstrap})
 
 
 def refuses(world: World) -> None:
@@ -125,7 +120,7 @@ def refuses(world: World) -> None:
 def start_over(world: World) -> None:
     """What the refusal has a person do: delete the consumer group and the checkpoint."""
     group = world.stack.settings.query_name
-    client = admin(world)
+    client = admin(world.bootstrap)
     for future in client.delete_consumer_groups([group]).values():
         future.result(ADMIN_TIMEOUT_S)
     shutil.rmtree(world.checkpoint)
