@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
+from index.cache_lines import zeros_in_lines
 from index.kernels.betree_keys import (
     BOOLEAN_FIRST,
     INFINITY_KEY,
@@ -56,7 +57,6 @@ from index.kernels.betree_work import (
 from index.numbers import canonical_number, number_text
 from index.vocabulary import Vocabulary
 
-LINE_BYTES = 64
 GROWTH_PART = 16
 """Pools grow by this part of theirs: growing is a copy, and unused room stays small."""
 GARBAGE_PART = 12
@@ -321,17 +321,9 @@ def _capacity_sum(counts: NDArray[np.int32]) -> int:
 
 def _pools(nodes: int, partitions: int, entries: int) -> Tree:
     return Tree(
-        _lines(nodes, NODE),
+        zeros_in_lines(nodes, NODE),
         np.zeros((partitions, PARTITION_WORDS), np.int32),
         np.zeros((partitions, RANKING_WORDS), np.int64),
-        _lines(entries * ENTRY_WORDS, np.int32).reshape(-1, ENTRY_WORDS),
+        zeros_in_lines(entries * ENTRY_WORDS, np.int32).reshape(-1, ENTRY_WORDS),
         np.zeros(CONTROL_SIZE, np.int64),
     )
-
-
-def _lines(count: int, dtype: DTypeLike) -> NDArray[Any]:
-    """Zeros that begin with a cache line; what is never written of them is in snapshots, too."""
-    size = count * np.dtype(dtype).itemsize
-    memory = np.zeros(size + LINE_BYTES, np.uint8)
-    start = -memory.ctypes.data % LINE_BYTES
-    return memory[start : start + size].view(dtype)

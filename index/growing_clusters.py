@@ -25,11 +25,13 @@ Cost     a row takes 4 bytes a leaf that is checked and 12 more, and at most as 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from index.cache_lines import zeros_in_lines
 from index.hash_configuration import EQUALITIES_MAX
 from index.kernels.access_tables import ATTRIBUTES_MAX, AccessTables, fill_slots, lost_access
 from index.kernels.clusters import LINE_ROWS
@@ -162,7 +164,7 @@ def _with_words(columns: GrowingColumns, count: int) -> GrowingColumns:
     counter = columns.counter
     if counter[FREE_WORDS] * WASTE_SHARE > counter[WORDS]:
         kept = int(counter[WORDS] - counter[FREE_WORDS])
-        word = np.zeros(kept + max(count, kept // ROOM_SHARE), np.int32)
+        word = zeros_in_lines(kept + max(count, kept // ROOM_SHARE), np.int32)
         compact_words(columns, word)
         return columns._replace(word=word)
     return columns._replace(word=_longer(columns.word, int(counter[WORDS]) + count))
@@ -217,8 +219,11 @@ def _longer(array: NDArray[Any], length: int, fill: int = 0) -> NDArray[Any]:
     if len(array) >= length:
         return array
     capacity = max(length, len(array) + len(array) // ROOM_SHARE + ROOM_MIN)
-    longer = np.full((capacity, *array.shape[1:]), fill, array.dtype)
+    row_size = math.prod(array.shape[1:])
+    longer = zeros_in_lines(capacity * row_size, array.dtype).reshape(capacity, *array.shape[1:])
     longer[: len(array)] = array
+    if fill:
+        longer[len(array) :] = fill
     return longer
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.access import VALUES_UNSEEN, Shares, known_or, range_guesses
+from index.cache_lines import copied_to_lines
 from index.kernels.cover import LeafCosts
 from index.kernels.lanes import (
     ALL_LANES,
@@ -175,7 +176,7 @@ def _lines(
     line[:, CUTS] = cut_start[:-1] | np.diff(cut_start) << 32
     line[division.whole, CUTS] |= WHOLE
     _ask(line, by_facet > 0)
-    return line.ravel(), np.zeros(int(size.sum()), np.uint64)
+    return copied_to_lines(line.ravel()), np.zeros(int(size.sum()), np.uint64)
 
 
 def only_used(
@@ -195,7 +196,7 @@ def only_used(
     asked[:, Facet.POINT] |= asked[:, HASHED]
     asked[:, Facet.FOLDED] |= asked[:, HASHED + 1]
     _ask(line, asked)
-    return lanes._replace(line=line.ravel())
+    return lanes._replace(line=copied_to_lines(line.ravel()))
 
 
 def _ask(line: NDArray[np.int64], asked: NDArray[np.bool_]) -> None:

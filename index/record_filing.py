@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.access import Shares, cover_elements
+from index.cache_lines import copied_to_lines
 from index.kernels.blocks import (
     BLOCK_MIN,
     BLOCK_ROWS,
@@ -151,7 +152,7 @@ def file_records(compiled: Compiled, filing: Filing) -> RecordColumns:
     if words > record.size:
         record = np.empty(words, np.uint64)
         fill_records(*sources, record)
-    record = record[:words].copy()
+    record = copied_to_lines(record[:words])
     trie = build_trie(schemas.reshape(-1, 3), int(lanes.first[ALL_LANES]))
     open_rows = _open_rows(record, residue)
     is_residue = np.isin(open_rows, residue, assume_unique=True)

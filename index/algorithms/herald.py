@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.access import Shares, words_of_filing
+from index.cache_lines import begins_line
 from index.column_segment import ColumnSegment
 from index.columns import EventBatch
 from index.kernels.lanes import ALL_LANES
@@ -187,6 +188,7 @@ class RecordTable(ColumnSegment[RecordColumns]):
         filed = int((columns.table[:, 1] & 0xFFFFFFFF).max(initial=0))
         lines = columns.record.reshape(-1, RECORD_WORDS)
         assert filed <= len(lines), "buckets reach beyond the records"
+        assert begins_line(columns.record) and begins_line(columns.lanes.line), "a line takes two"
         last = lines[:filed, TESTS + 1]
         row = (last >> ROW_SHIFT).astype(np.int32)
         check_buckets(columns.table, columns.key_filter, row)

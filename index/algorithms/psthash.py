@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.access import Access, Shares, choose_access, some_elements, words_of_filing
+from index.cache_lines import begins_line, zeros_in_lines
 from index.columns import EventBatch
 from index.frozen import frozen
 from index.kernels.cover import SINGLE_KEYS_MAX, Elements
@@ -160,6 +161,7 @@ class KeyTable(Segment):
     def check(self, rows: NDArray[np.int32]) -> None:
         """Walk the table, the buckets and the filters."""
         keys, elements = self._keys, self._elements
+        assert begins_line(keys.signed.signature), "signatures lie across lines"
         check_buckets(keys.table, keys.key_filter, keys.bucket_row)
         assert np.isin(keys.bucket_row, elements.row).all(), "a row is filed without element"
         assert not np.isin(keys.residue, elements.row).any(), "a row of the residue is filed, too"
@@ -277,7 +279,7 @@ def _signatures(
 ) -> Signed:
     first, last = (int(rows[0]), int(rows[-1])) if rows.size else (0, -1)
     signed = Signed(
-        np.zeros((last - first + 1) * SIGNATURE_WORDS, np.uint64),
+        zeros_in_lines((last - first + 1) * SIGNATURE_WORDS, np.uint64),
         np.array([first]),
         np.zeros(attribute_count << FACET_BITS, np.uint16),
         np.zeros(attribute_count, np.uint8),
