@@ -87,29 +87,47 @@ class ProgramTable:
 
     def append(self, filter: Filter) -> int:
         """The new row of a filter."""
-        return self.append_tree(threshold(filter))
+        return self.append_all((filter,))[0]
 
     def append_tree(self, tree: ThresholdTree) -> int:
         """The new row of a threshold tree, for callers that need the tree themselves, too."""
-        return self._append([tree], self.predicates.numbers(_predicates_of(tree)))
+        (code,) = self._compiled([tree])
+        self._extend([code], np.array(code, np.int32))
+        return len(self) - 1
 
     def append_all(self, filters: Iterable[Filter]) -> range:
         """The new rows of many filters, at a fraction of the cost of appending one by one."""
         first = len(self)
         source = iter(filters)
-        while trees := [threshold(filter) for filter in islice(source, CHUNK)]:
-            predicates = [predicate for tree in trees for predicate in _predicates_of(tree)]
-            self._append(trees, self.predicates.numbers(predicates))
+        while chunk := list(islice(source, CHUNK)):
+            known = [self.predicates.known_leaves(filter) for filter in chunk]
+            new = [threshold(one) for one, leaves in zip(chunk, known, strict=True) if not leaves]
+            compiled = self._compiled(new)
+            codes = [leaves or next(compiled) for leaves in known]
+            self._extend(codes, self._ordered(codes, known))
         return range(first, len(self))
 
-    def _append(self, trees: list[ThresholdTree], numbers: list[int]) -> int:
-        """Append rows, given the numbers of all their predicates; returns the last row."""
-        leaves = self._leaves(trees, numbers)
-        codes = [_compile(tree, leaves) for tree in trees]
+    def _ordered(self, codes: list[list[int]], known: list[list[int] | None]) -> NDArray[np.int32]:
+        """The codes of rows one after the other; leaves that are known are sorted by their kind."""
+        flat = np.fromiter(chain.from_iterable(codes), np.int32)
+        sizes = np.fromiter(map(len, codes), np.int64, len(codes))
+        is_known = np.fromiter((leaves is not None for leaves in known), np.bool_, len(known))
+        at = np.flatnonzero(np.repeat(is_known, sizes))
+        kinds = self.predicates.columns().record["kind"][flat[at] >> POLARITY_BITS]
+        row = np.repeat(np.arange(sizes.size), sizes)[at]
+        flat[at] = flat[at[np.lexsort((kinds, row))]]
+        return flat
+
+    def _extend(self, codes: list[list[int]], flat: NDArray[np.int32]) -> None:
         ends = np.cumsum(np.fromiter(map(len, codes), np.int64, len(codes))) + len(self._code)
-        self._code.extend(np.fromiter(chain.from_iterable(codes), np.int32))
+        self._code.extend(flat)
         self._start.extend(ends)
-        return len(self) - 1
+
+    def _compiled(self, trees: list[ThresholdTree]) -> Iterator[list[int]]:
+        """The code of each tree, in turn."""
+        predicates = [predicate for tree in trees for predicate in _predicates_of(tree)]
+        leaves = self._leaves(trees, self.predicates.numbers(predicates))
+        yield from [_compile(tree, leaves) for tree in trees]
 
     def _leaves(self, trees: list[ThresholdTree], numbers: list[int]) -> Iterator[_Leaf]:
         """Kind and code of every leaf, in the order of `_leaves_of`."""

@@ -109,7 +109,7 @@ def threshold(filter: Filter) -> ThresholdTree:
 def _push(node: Filter, polarity: Polarity) -> ThresholdTree:
     match node:
         case Predicate():
-            return _leaf(node, polarity)
+            return leaf_of(node, polarity)
         case Element():
             return Leaf(node, polarity)
         case Constant(value):
@@ -135,7 +135,8 @@ def _push_all(count: int, children: tuple[Filter, ...], polarity: Polarity) -> T
     return gate(need, [_push(child, polarity) for child in children])
 
 
-def _leaf(predicate: Predicate, polarity: Polarity) -> Leaf:
+def leaf_of(predicate: Predicate, polarity: Polarity) -> Leaf:
+    """The leaf that asks this of a predicate, which may be any."""
     operator = predicate.operator
     if predicate.quantifier is None and operator in _POSITIVE:
         return Leaf(predicate, polarity)

@@ -34,6 +34,7 @@ from index.model import (
 from index.predicate_table import PredicateTable, encode, words_of
 from index.predicates import SIZE_MAX, PredicateKind
 from index.program import GATE_DEPTH_MAX, ProgramTable
+from index.row_store import CachedPredicates
 from index.threshold import Gate, Leaf, Polarity, ThresholdTree
 from index.vocabulary import Vocabulary
 from tests.strategies import NOW, events_near, filters
@@ -215,6 +216,30 @@ def test_appending_one_by_one_or_together_is_the_same() -> None:
     assert one_by_one.columns().code.tolist() == together.columns().code.tolist()
     assert len(one_by_one.predicates) == len(together.predicates)
     assert together.append_all([]) == range(100, 100)
+
+
+@given(st.lists(filters(), min_size=1, max_size=6))
+def test_a_table_that_remembers_spellings_writes_the_same(nodes: list[Filter]) -> None:
+    flat = [And(tuple(child for child in nodes if isinstance(child, Predicate)))]
+    remembering, other = ProgramTable(CachedPredicates(Vocabulary(), {})), tables()
+    for _ in range(3):
+        for some in (nodes, flat):
+            assert remembering.append_all(some) == other.append_all(some)
+    mine, its = remembering.columns(), other.columns()
+    assert mine.start.tolist() == its.start.tolist()
+    assert mine.code.tolist() == its.code.tolist()
+    records = (table.predicates.columns().record.tolist() for table in (remembering, other))
+    assert next(records) == next(records)
+
+
+def test_known_conjunctions_are_found_by_how_they_are_written() -> None:
+    table = CachedPredicates(Vocabulary(), {})
+    differs = Predicate(("a",), Operator.NE, 1)
+    table.numbers([A, B])
+    assert table.known_leaves(And((A, differs, B))) == [0, 1, 4]
+    assert table.known_leaves(And((A, Predicate(("a",), Operator.EQ, True)))) is None
+    assert table.known_leaves(And((A, Not(B)))) is None
+    assert table.known_leaves(And(())) is None
 
 
 def test_equal_predicates_share_a_number() -> None:
