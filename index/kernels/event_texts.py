@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from index.columns import ARRAY, PRESENT, EventBatch, ValueType
 from index.kernels import inlined, leaf
-from index.kernels.event_words import WITH_TEXTS, EventMemory, enter_part
+from index.kernels.event_memory import WITH_TEXTS, EventMemory, enter_part
 from index.kernels.lanes import TEXT_LANES, UNTESTED, LaneColumns
 from index.kernels.text_runs import TextColumns, TextMemory, asks_texts
 

@@ -1,14 +1,6 @@
-"""What an event shows on each lane, and the parts of keys that its values are.
-
-Words of the events of a group lie one after the other. Between groups every word is that of an
-event without attributes; an event changes those of its own attributes only, and `forget_words` puts
-them back, so an event costs its own size and never the number of lanes. Where lanes are few, to put
-back all of them costs less than to note which have changed.
-"""
+"""What an event shows on each lane, and the parts of keys that its values are."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,24 +8,27 @@ from numpy.typing import NDArray
 from index.columns import ARRAY, PRESENT, EventBatch, ValueType
 from index.kernels import inlined, leaf
 from index.kernels.cells import number_cell, string_cell
+from index.kernels.event_memory import (
+    ENTERED,
+    EventMemory,
+    add_part,
+    enter_part,
+    set_word,
+    show_code,
+)
 from index.kernels.lanes import (
-    ALL_LANES,
-    ALWAYS_LANE,
     CELL_PARTS,
     CELL_USED,
     CUTS,
     CUTS_MASK,
     HASHED,
     HASHED_LANE,
-    HASHED_LANES,
     HEAD,
     LANES,
     LINE_WORDS,
-    NOTHING,
     OTHER,
     POINT_PARTS,
     POINT_USED,
-    TEXT_LANES,
     UNTESTED,
     WIDE,
     LaneColumns,
@@ -54,113 +49,14 @@ _POINT, _FOLDED = int(Facet.POINT), int(Facet.FOLDED)
 _NUMBER_CELL, _STRING_CELL = int(Facet.NUMBER_CELL), int(Facet.STRING_CELL)
 _BOOLEAN, _NUMBER = int(ValueType.BOOLEAN), int(ValueType.NUMBER)
 _STRING = int(ValueType.STRING)
-_ONE, _ZERO, _ALL_BITS = np.uint64(1), np.uint64(0), ~np.uint64(0)
-_NOTHING = _ONE << np.uint64(NOTHING)
+_ZERO, _ALL_BITS = np.uint64(0), ~np.uint64(0)
 _LANE_MASK = 0xFFFFFFFF
 _FACETS = 0xFF
 _POINTS, _NUMBER_CELLS = 1 << _POINT, 1 << _NUMBER_CELL
 _OF_NUMBERS = _POINTS | _NUMBER_CELLS
 _LINES_AHEAD, _VALUES_AHEAD = 8, 4
-
-
-class EventMemory(NamedTuple):
-    """Working memory for a group of events."""
-
-    word: NDArray[np.uint64]  # [group * lanes with tests]
-    default: NDArray[np.uint64]  # [lanes with tests] those of an event without attributes
-    touched: NDArray[np.int64]  # places in `word` that are changed, apart from lanes of texts; has
-    touched_lane: NDArray[np.int32]  # no room where all words are put back
-    unsure: NDArray[np.bool_]  # [group] values that the words cannot show
-    lane: NDArray[np.int32]  # parts of the event at hand: dimensions ascending, texts last
-    part: NDArray[np.int64]
-    place_of: NDArray[np.int32]  # [lanes] place of the lane's last part plus one; 0 for none
-    next_of: NDArray[np.int32]  # [parts] place of the lane's part before, plus one; 0 for none
-    counts: NDArray[np.int64]  # [COUNTS] see below
-
-
-COUNTS = 4
-TOUCHED, PARTS, WITH_TEXTS, ENTERED = range(COUNTS)
-"""Places in `counts`: places touched, parts of the event at hand, events with texts, and events of
-the group so far."""
 NEAR_WORDS = 1 << 15
 """What is looked up of values is taken to be in the cache if it is no more."""
-FEW_LANES = 256
-"""With so many lanes, their words are put back all together."""
-
-
-def new_event_memory(
-    lanes: LaneColumns, batch: EventBatch, texts_of_event: int, group: int
-) -> EventMemory:
-    """Memory for groups of that many events as large as those of the batch, of each of which no
-    more than so many text predicates hold.
-    """
-    tested = int(lanes.first[UNTESTED])
-    default = np.zeros(tested, np.uint64)
-    default[: int(lanes.first[HASHED_LANES])] = _NOTHING
-    default[ALWAYS_LANE] = _ALL_BITS
-    # The next batches have events that are somewhat larger.
-    most = _most_of_an_event(batch, texts_of_event)
-    touched, parts = (1 << size.bit_length() for size in most)
-    touched = 0 if tested <= FEW_LANES else touched * group
-    return EventMemory(
-        np.tile(default, group),
-        default,
-        np.empty(touched, np.int64),
-        np.empty(touched, np.int32),
-        np.zeros(group, np.bool_),
-        np.empty(parts, np.int32),
-        np.empty(parts, np.int64),
-        np.zeros(int(lanes.first[ALL_LANES]), np.int32),
-        np.empty(parts, np.int32),
-        np.zeros(COUNTS, np.int64),
-    )
-
-
-def suits_events(memory: EventMemory, batch: EventBatch, texts_of_event: int) -> bool:
-    """Has memory of the same lanes room for the events of a batch?"""
-    touched, parts = _most_of_an_event(batch, texts_of_event)
-    if parts > memory.part.size:
-        return False
-    return memory.default.size <= FEW_LANES or touched * memory.unsure.size <= memory.touched.size
-
-
-def _most_of_an_event(batch: EventBatch, texts: int) -> tuple[int, int]:
-    """At most so many words are changed by an event, and so many parts are its own."""
-    entries = np.diff(batch.entry_start)
-    values = np.diff(batch.value_start[batch.entry_start])
-    # Existence and presence of an attribute; a point and at most two cells of a number, or two
-    # points and a cell of a string.
-    parts = int((2 * entries + 3 * values).max(initial=0))
-    return int((8 * entries).max(initial=0)), parts + texts
-
-
-@leaf
-def forget_words(memory: EventMemory, lanes: LaneColumns) -> None:
-    """Let all events of the group be without attributes."""
-    if memory.default.size <= FEW_LANES:
-        for at in range(memory.counts[ENTERED]):
-            for lane in range(memory.default.size):
-                memory.word[at * memory.default.size + lane] = memory.default[lane]
-        memory.counts[ENTERED] = memory.counts[WITH_TEXTS] = 0
-        return
-    first_hashed = lanes.first[HASHED_LANES]
-    for at in range(memory.counts[TOUCHED]):
-        is_narrow = memory.touched_lane[at] < first_hashed
-        memory.word[memory.touched[at]] = _NOTHING if is_narrow else _ZERO
-    memory.counts[TOUCHED] = 0
-    for at in range(memory.counts[WITH_TEXTS]):
-        words = at * lanes.first[UNTESTED]
-        for lane in range(lanes.first[TEXT_LANES], first_hashed):
-            memory.word[words + lane] = _NOTHING
-    memory.counts[WITH_TEXTS] = 0
-
-
-@leaf
-def forget_parts(memory: EventMemory) -> None:
-    """Let the event at hand have no parts."""
-    for at in range(memory.counts[PARTS]):
-        memory.place_of[memory.lane[at]] = 0
-    memory.counts[PARTS] = 0
 
 
 @leaf
@@ -316,17 +212,7 @@ def _show_anything(lanes: LaneColumns, memory: EventMemory, at: int, base: int) 
     for facet in range(_POINT, HASHED + 2):
         lane = lanes.lane_of[base | facet]
         if 0 < lane < lanes.first[WIDE]:
-            _set_word(lanes, memory, at, lane, _ALL_BITS)
-
-
-@inlined
-def _set_word(lanes: LaneColumns, memory: EventMemory, at: int, lane: int, word: np.uint64) -> None:
-    place = at * lanes.first[UNTESTED] + lane
-    memory.word[place] = word
-    if memory.default.size > FEW_LANES:
-        memory.touched[memory.counts[TOUCHED]] = place
-        memory.touched_lane[memory.counts[TOUCHED]] = lane
-        memory.counts[TOUCHED] += 1
+            set_word(lanes, memory, at, lane, _ALL_BITS)
 
 
 @inlined
@@ -409,18 +295,18 @@ def _show_codes(
     if facets & _POINTS:
         lane = int(lanes.line[line + LANES] & _LANE_MASK)
         if is_plain:
-            _show_code(lanes, memory, at, lane, code)
+            show_code(lanes, memory, at, lane, code)
             hashed = int(lanes.line[line + HASHED_LANE])
             if hashed:
-                _set_word(lanes, memory, at, hashed, hash_bit(code))
+                set_word(lanes, memory, at, hashed, hash_bit(code))
         if used[0]:
-            _add_part(memory, lane, lanes.line[line + POINT_PARTS] + code)
+            add_part(memory, lane, lanes.line[line + POINT_PARTS] + code)
     if facets & _NUMBER_CELLS:
         lane = int(lanes.line[line + LANES] >> 32)
         if is_plain:
-            _show_code(lanes, memory, at, lane, cell)
+            show_code(lanes, memory, at, lane, cell)
         if used[1]:
-            _add_part(memory, lane, lanes.line[line + CELL_PARTS] + coarse)
+            add_part(memory, lane, lanes.line[line + CELL_PARTS] + coarse)
 
 
 @inlined
@@ -466,7 +352,7 @@ def _show_point(
     if is_plain:
         hashed = lanes.lane_of[dimension + HASHED - _POINT]
         if 0 < hashed < lanes.first[UNTESTED]:
-            _set_word(lanes, memory, at, hashed, hash_bit(code))
+            set_word(lanes, memory, at, hashed, hash_bit(code))
 
 
 @inlined
@@ -483,31 +369,5 @@ def _show(
     """Show a code, and enter the part of its coarser one if keys are made of it."""
     lane = int(lanes.lane_of[dimension])
     if is_plain:
-        _show_code(lanes, memory, at, lane, code)
+        show_code(lanes, memory, at, lane, code)
     enter_part(part_used, memory, lane, lanes.part_start[lane] + coarse)
-
-
-@inlined
-def _show_code(lanes: LaneColumns, memory: EventMemory, at: int, lane: int, code: int) -> None:
-    """Show a code on a lane, if tests are made on it."""
-    if lane < lanes.first[WIDE]:
-        _set_word(lanes, memory, at, lane, _ONE << np.uint64(code))
-    elif lane < lanes.first[UNTESTED]:
-        _set_word(lanes, memory, at, lane, np.uint64(code + 1))
-
-
-@inlined
-def enter_part(part_used: NDArray[np.uint64], memory: EventMemory, lane: int, part: int) -> None:
-    """Enter a part of the event at hand if keys are made of it."""
-    if is_used(part_used, part):
-        _add_part(memory, lane, part)
-
-
-@inlined
-def _add_part(memory: EventMemory, lane: int, part: int) -> None:
-    count = memory.counts[PARTS]
-    memory.lane[count] = lane
-    memory.part[count] = part
-    memory.next_of[count] = memory.place_of[lane]
-    memory.place_of[lane] = count + 1
-    memory.counts[PARTS] = count + 1

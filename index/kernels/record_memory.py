@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from index.columns import EventBatch
 from index.kernels.blocks import Blocks
 from index.kernels.cover import Elements
-from index.kernels.event_words import EventMemory, new_event_memory, suits_events
+from index.kernels.event_memory import EventMemory, new_event_memory, suits_events
 from index.kernels.lanes import UNTESTED, LaneColumns
 from index.kernels.radix import DIGITS
 from index.kernels.schemas import SchemaTrie

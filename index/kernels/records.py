@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from index.columns import EventBatch
 from index.kernels import inlined, leaf
 from index.kernels.blocks import BLOCK_MIN, BLOCK_ROWS, first_block, rows_passing
+from index.kernels.event_memory import forget_parts, forget_words
 from index.kernels.event_texts import enter_texts
-from index.kernels.event_words import enter_words, forget_parts, forget_words
+from index.kernels.event_words import enter_words
 from index.kernels.keys import find_bucket, first_slot
 from index.kernels.lanes import UNTESTED, WIDE, passes_wide
 from index.kernels.prefetch import prefetch

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.kernels import inlined, leaf
-from index.kernels.event_words import PARTS, EventMemory
+from index.kernels.event_memory import PARTS, EventMemory
 from index.kernels.keys import find_bucket, has_bit, insert_bucket, pair_of
 
 SCHEMA_LANES_MAX = 3

@@ -18,8 +18,9 @@ from index.columns import EventBatch
 from index.events import encode
 from index.kernels import leaf, record_memory
 from index.kernels.cover import count_leaves
+from index.kernels.event_memory import new_event_memory
 from index.kernels.event_texts import enter_texts
-from index.kernels.event_words import enter_words, new_event_memory
+from index.kernels.event_words import enter_words
 from index.kernels.lanes import (
     EXACT,
     NO_TEST,
