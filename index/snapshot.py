@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAGIC = b"HERALDIX"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 ALIGNMENT = 64
 """One cache line; also enough for any vector load."""
 HEADER_BYTES_MAX = 1 << 26
