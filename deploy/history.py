@@ -2,7 +2,7 @@
 
     {"kind":"run","v":1,"delivery":"exactly_once","hops_max":4,"lift_data":false}
     {"kind":"event","topic":…,"partition":…,"offset":…,"key":…,"headers":[[name,value],…],"value":…}
-    {"kind":"entry","epoch":…,"lineage":…,"changes":[…]}          as in the driver's change files
+    {"kind":"entry","v":1,"epoch":…,"lineage":…,"changes":[…]}    as in the driver's change files
     {"kind":"write","epoch":…,"at":…}                             acknowledged at, RFC 3339
     {"kind":"pin","batch":…,"epoch":…,"lineage":…,"now":…,"start":{…},"end":{…}}
     {"kind":"notification", …}  {"kind":"dead_letter", …}         records, like events
@@ -144,8 +144,12 @@ def _parse(path: Path, lines: Iterable[tuple[int, bytes]]) -> History:
 
 
 def _begin(kind: str, fields: dict[str, Any]) -> History:
-    if kind != "run" or fields.pop("v") != FORMAT_VERSION:
-        raise ValueError(f"the first line must be of kind run, with v {FORMAT_VERSION}")
+    if kind != "run":
+        raise ValueError("the first line must be of kind run")
+    version = fields.pop("v")
+    if version != FORMAT_VERSION:
+        known = f"only {FORMAT_VERSION} is known; judge it with the release that recorded it"
+        raise ValueError(f"a history of format {version}, but {known}")
     if fields["delivery"] not in ("exactly_once", "at_least_once"):
         raise ValueError(f"delivery {fields['delivery']!r}")
     return History(**fields)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import orjson
 
 from deploy.history import Record
+from streaming.notification import COMPACT_TYPE, TYPE
 
 EXAMPLES_KEPT = 10
 KINDS = ("lost", "false", "duplicate", "order", "stale", "backward")
@@ -82,12 +83,15 @@ class Verdict:
 
 
 def said_by(notification: Record) -> Said:
-    """What a notification says; ValueError if it does not have the form of one."""
+    """What a notification says; ValueError if it does not have the form of one that is known."""
+    kind = notification.header("ce_type")
+    if kind not in (TYPE, COMPACT_TYPE):
+        raise ValueError(f"a notification of type {kind}, but {TYPE} and {COMPACT_TYPE} are known")
     try:
         value = orjson.loads(notification.value or b"")
         event = value["event"]
         place = Place(event["topic"], event["partition"], event["offset"])
-        is_compact = "subscriptions" in value
+        is_compact = kind == COMPACT_TYPE
         if is_compact:
             named = [(value["tenant"], name, revision) for name, revision in value["subscriptions"]]
         else:

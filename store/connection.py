@@ -200,12 +200,12 @@ def _open_meta(client: redis.Redis, keys: Keys, settings: StoreSettings, address
             pipeline.hsetnx(keys.meta, "buckets", str(settings.buckets or BUCKETS_DEFAULT))
             pipeline.hgetall(keys.meta)
             meta = pipeline.execute()[-1]
-    stored_format, buckets = int(meta[b"format"]), int(meta[b"buckets"])
+    stored_format, buckets = int(meta.get(b"format", 1)), int(meta[b"buckets"])
     if stored_format != FORMAT_VERSION:
         raise StoreIncompatible(
-            f"The store at {address} has format {stored_format}; this version reads "
-            f"{FORMAT_VERSION}.",
-            "Upgrade this process, or export from the old version and import.",
+            f"The store at {address} has format {stored_format}, but only {FORMAT_VERSION} is "
+            "known: a later release wrote it.",
+            "Upgrade this process; or export with that release, and import into an empty store.",
         )
     if settings.buckets not in (None, buckets):
         raise StoreIncompatible(

@@ -6,10 +6,11 @@ is a shared one (docs/adr/0002).
 
     changes-<epoch>.jsonl    the entries after that epoch, one a line, up to the next file's epoch
 
-    {"epoch":7,"lineage":"…","changes":[{"put":{record}},{"delete":[tenant,id]}],"before":"…"}
+    {"v":1,"epoch":7,"lineage":"…","changes":[{"put":{record}},{"delete":[tenant,id]}],"before":"…"}
 
-`before` is the lineage of epoch 6: a worker that has applied an epoch 6 which the store has lost
-since must not go on from there, although the numbers fit.
+Lines of the first release have no `v`: they are of format 1, too. `before` is the lineage of epoch
+6: a worker that has applied an epoch 6 which the store has lost since must not go on from there,
+although the numbers fit.
 
 Only one process appends. A reader takes complete lines; a torn last line is one still being
 written, or the last words of a killed driver, which the next one cuts off.
@@ -26,10 +27,16 @@ from typing import Any
 import orjson
 
 from store.base import Change, DeleteChange, LogEntry, PutChange
+from store.errors import StoreError
 from store.records import SubscriptionRecord
 
+FORMAT_VERSION = 1
 PREFIX = "changes-"
 SUFFIX = ".jsonl"
+
+
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, StoreError)
+"""What a line raises that is damaged, or was written by a later release."""
 
 
 class ChangesMissing(Exception):
@@ -46,15 +53,19 @@ def encode_entry(entry: LogEntry, before: str | None = None) -> bytes:
     )
     lineage = orjson.dumps(entry.lineage)
     known = b"" if before is None else b',"before":%b' % orjson.dumps(before)
-    return b'{"epoch":%d,"lineage":%b,"changes":[%b]%b}\n' % (entry.epoch, lineage, changes, known)
+    head = b'{"v":%d,"epoch":%d,"lineage":%b' % (FORMAT_VERSION, entry.epoch, lineage)
+    return b'%b,"changes":[%b]%b}\n' % (head, changes, known)
 
 
 def decode_entry(line: bytes) -> LogEntry:
-    """The inverse of `encode_entry`, but for the lineage before."""
+    """The inverse of `encode_entry`, but for the lineage before; else one of UNREADABLE."""
     return _entry_of(orjson.loads(line))
 
 
 def _entry_of(fields: dict[str, Any]) -> LogEntry:
+    version = fields.get("v", 1)
+    if version != FORMAT_VERSION:
+        raise ValueError(f"an entry of format {version}, but only {FORMAT_VERSION} is known")
     changes: list[Change] = []
     for change in fields["changes"]:
         if "put" in change:
@@ -90,11 +101,17 @@ class ChangesWriter:
 
     @classmethod
     def resume(cls, folder: Path) -> ChangesWriter | None:
-        """Go on after a restart where the files end; None when there is no entry to go on from."""
+        """Go on after a restart where the files end; None when there is no entry to go on from.
+
+        ChangesMissing when there is one that cannot be read.
+        """
         for _, path in reversed(files_of(folder)):
             last = cut_torn_line(path)
             if last is not None:
-                entry = decode_entry(last)
+                try:
+                    entry = decode_entry(last)
+                except UNREADABLE as error:
+                    raise ChangesMissing(f"the last line of {path}: {error}") from error
                 return cls(folder, entry.epoch, entry.lineage)
         return None
 
@@ -185,10 +202,11 @@ class ChangesReader:
                     yield fields.get("before"), _entry_of(fields)
         except FileNotFoundError:
             return
-        except orjson.JSONDecodeError as error:
-            # The file was made anew after a failover, and our position is within a line of it.
+        except UNREADABLE as error:
+            # A later release wrote it; or it was made anew after a failover, and our position is
+            # within a line of it.
             path, self._path = self._path, None
-            raise ChangesMissing(f"{path} was made anew: {error}") from error
+            raise ChangesMissing(f"{path} is another one now, or damaged: {error}") from error
 
     def _seek(self, after: int) -> None:
         starts = [(start, path) for start, path in files_of(self._folder) if start <= after]

@@ -29,6 +29,8 @@ from streaming.refresh import IndexOptions, LiveIndex, live_index
 
 DETAIL_LENGTH_MAX = 500
 """Of a dead letter's reason in words: it may quote the input."""
+DEAD_LETTER_FORMAT = 1
+"""Of what our own headers say; the first release did not write it."""
 DEAD_LETTER_OVERHEAD = 4_096
 """Room for our own headers under the broker's limit on a record."""
 
@@ -156,6 +158,7 @@ def dead_letter(records: Records, row: int, error: EventError, bytes_max: int) -
     value = records.values[row].as_py()
     headers = records.headers_of(row)
     about = {
+        "herald_format": str(DEAD_LETTER_FORMAT),
         "herald_reason": error.reason,
         "herald_detail": error.detail[:DETAIL_LENGTH_MAX],
         "herald_topic": records.topics[row].as_py(),

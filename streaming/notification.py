@@ -9,6 +9,9 @@ In `full` mode "event" also has the event itself: "context" for a CloudEvent, an
 `compact` mode one record tells of one event and many subscriptions of one tenant:
 
     {"tenant":…,"epoch":…,"event":{…},"subscriptions":[[id, revision], …]}
+
+The type names the format, as CloudEvents has it: under one type, fields may come but none goes or
+means something else; what breaks a consumer gets another type (docs/formats.md).
 """
 
 from __future__ import annotations

@@ -133,7 +133,11 @@ class PinLog:
             fields = orjson.loads(path.read_bytes())
             version = fields.pop("v")
             if version != FORMAT_VERSION:
-                raise PinError(f"{path} has format {version}; upgrade Herald to read it.")
+                raise PinError(
+                    f"{path} has format {version}, but only {FORMAT_VERSION} is known: a later "
+                    "release wrote it. Start that one; or restore the checkpoint of before the "
+                    "upgrade."
+                )
             for side in ("start", "end"):
                 fields[side] = offsets_of(fields[side])
             return Pin(**fields)

@@ -14,6 +14,7 @@ from pathlib import Path
 from index.base import MatchIndex
 from index.snapshot import SnapshotError, open_snapshot
 from index.updatable import Updatable
+from streaming.target import FORMAT_VERSION
 
 PREFIX = "snapshot-"
 SUFFIX = ".herald"
@@ -62,14 +63,20 @@ def open_index(found: SnapshotFile, algorithm: type[MatchIndex]) -> tuple[Updata
 
 
 def lineage_of(found: SnapshotFile) -> str:
-    """The lineage of a snapshot's epoch; SnapshotError when its header is damaged."""
+    """The lineage of a snapshot's epoch; SnapshotError when its header is damaged, or its targets
+    are of another format: the first release did not write which.
+    """
     meta = open_snapshot(found.path, verify=False)[0]
     try:
         lineage, version = str(meta["meta"]["lineage"]), int(meta["version"])
+        targets = meta["meta"].get("targets", 1)
     except (KeyError, TypeError) as error:
         raise SnapshotError(found.path, "meta", f"{error} lacks") from error
     if version != found.epoch:
         raise SnapshotError(found.path, "meta", f"it is of epoch {version}")
+    if targets != FORMAT_VERSION:
+        problem = f"targets of format {targets}, but only {FORMAT_VERSION} is known"
+        raise SnapshotError(found.path, "meta", problem)
     return lineage
 
 
@@ -77,7 +84,7 @@ def save_index(folder: Path, index: Updatable, epoch: int, lineage: str) -> Snap
     """Publish an index as the snapshot of an epoch, by an atomic rename."""
     folder.mkdir(parents=True, exist_ok=True)
     found = SnapshotFile(epoch, snapshot_path(folder, epoch))
-    index.save(found.path, {"lineage": lineage})
+    index.save(found.path, {"lineage": lineage, "targets": FORMAT_VERSION})
     return found
 
 

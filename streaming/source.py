@@ -189,12 +189,12 @@ def planned_offsets(checkpoint: Path, batch: int) -> Offsets:
     path = checkpoint / "offsets" / str(batch)
     try:
         version, _, planned = path.read_text(encoding="utf-8").splitlines()
-        offsets = orjson.loads(planned)
         if version != OFFSETS_LOG_VERSION:
-            raise ValueError(f"version {version}")
-        return offsets_of(offsets)
+            raise ValueError(f"format {version}, but only {OFFSETS_LOG_VERSION} is known")
+        return offsets_of(orjson.loads(planned))
     except (OSError, ValueError, AttributeError) as error:
         raise SourceError(
             f"{path} is not the offset log of one Kafka source ({error}); the checkpoint is "
-            "damaged or of another query: restore it, or choose another HERALD_CHECKPOINT_DIR."
+            "damaged, of another query, or of a later release: restore it, start that release, or "
+            "choose another HERALD_CHECKPOINT_DIR."
         ) from error

@@ -30,7 +30,7 @@ from index.snapshot import SnapshotError
 from store.base import LogEntry, SubscriptionStore
 from store.errors import EpochWentBackError, LogGapError, StoreError
 from streaming.bulk import BulkMeter
-from streaming.changes import ChangesWriter, files_of
+from streaming.changes import ChangesMissing, ChangesWriter, files_of
 from streaming.failpoints import hit
 from streaming.metrics import Metrics
 from streaming.refresh import IndexOptions, is_reachable
@@ -162,7 +162,11 @@ class Tail:
 
     def _resume(self) -> ChangesWriter | None:
         """The files of a former driver, if they still lead a worker to their end."""
-        resumed = self._resume_files()
+        try:
+            resumed = self._resume_files()
+        except ChangesMissing as error:
+            _log.error("%s; %s is made anew", error, self._folder)
+            return None
         if resumed is None:
             return None
         options = IndexOptions(self._settings.algorithm, str(self._folder))

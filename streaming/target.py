@@ -14,6 +14,8 @@ from index.instants import parse_instant
 from index.model import Instant, Or, Subscription
 from store.records import Mode, SubscriptionRecord
 
+FORMAT_VERSION = 1
+"""Of the bytes of a `Target`, which lie in snapshots; their header tells it."""
 SEPARATOR = "\0"
 """Between tenant and id in the index; neither can hold it (store.records.check_name)."""
 

@@ -18,19 +18,38 @@ from streaming.match import MatchRequest
 from streaming.pins import Offsets, Pin
 
 PROPERTY = "herald.batch"
+FORMAT_VERSION = 1
+"""Of the property, and of the packed rows that come back: workers on other hosts have code of
+their own.
+"""
 
 PartitionFunction = Callable[[MatchRequest, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def encode_batch(pin: Pin, committed: Offsets) -> str:
     """What tasks must know of their batch, as the property's value."""
-    fields = {"epoch": pin.epoch, "lineage": pin.lineage, "now": pin.now, "committed": committed}
+    fields = {
+        "v": FORMAT_VERSION,
+        "epoch": pin.epoch,
+        "lineage": pin.lineage,
+        "now": pin.now,
+        "committed": committed,
+    }
     return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
 def decode_batch(template: MatchRequest, encoded: str) -> MatchRequest:
-    """The request of one batch: the query's, with the batch's own part filled in."""
+    """The request of one batch: the query's, with the batch's own part filled in.
+
+    RuntimeError when the driver is of another release than this worker.
+    """
     fields = orjson.loads(encoded)
+    version = fields.get("v", 1)
+    if version != FORMAT_VERSION:
+        raise RuntimeError(
+            f"the driver describes batches in format {version}, this worker knows {FORMAT_VERSION}:"
+            " install one release of Herald on all hosts, and start the query again."
+        )
     committed = {
         topic: {int(partition): offset for partition, offset in offsets.items()}
         for topic, offsets in fields["committed"].items()

@@ -69,6 +69,19 @@ class TestValkeyStore(StoreContract):
         with open_store(replace(settings, buckets=None)) as other:
             assert put(other) == put(store) - 1
 
+    def test_a_store_of_a_later_format_is_refused(
+        self, store: SubscriptionStore, settings: StoreSettings, shared_server: StoreServer
+    ) -> None:
+        put(store)
+        meta = Keys(settings.namespace).meta
+        with shared_server.client() as client:
+            client.hset(meta, "format", "2")
+            with pytest.raises(StoreIncompatible, match=r"has format 2, but only 1 .* Upgrade"):
+                open_store(settings)
+            client.hdel(meta, "format")
+        with open_store(settings) as other:
+            assert other.count("t") == 1, "without a format it is the first"
+
     def test_keys_lie_in_one_cluster_slot_and_none_expires(
         self, store: SubscriptionStore, settings: StoreSettings, shared_server: StoreServer
     ) -> None:

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import orjson
 import pytest
 
 from streaming.batch import Totals
@@ -102,6 +103,12 @@ def test_a_batch_reaches_its_tasks_whole() -> None:
     request = decode_batch(request_of(), encode_batch(pin, {"e": {0: 5, 10: 7}}))
     assert (request.epoch, request.lineage, request.now) == (9, 'li"ne', pin.now)
     assert request.committed == {"e": {0: 5, 10: 7}}
+
+
+def test_a_worker_of_another_release_matches_nothing() -> None:
+    later = orjson.loads(encode_batch(Pin(3, 9, "", "2026-01-01T00:00:00Z", {}, {}), {})) | {"v": 2}
+    with pytest.raises(RuntimeError, match="in format 2, this worker knows 1: install one release"):
+        decode_batch(request_of(), orjson.dumps(later).decode())
 
 
 def test_a_task_without_a_pin_matches_nothing() -> None:

@@ -192,6 +192,7 @@ def test_bad_records_are_dead_letters_and_the_rest_goes_on(
     assert (letter.key, letter.value) == (b"k", b"{")
     about = dict(letter.headers)
     assert about["trace"] == b"7"
+    assert about["herald_format"] == b"1"
     assert about["herald_reason"] == b"invalid_json"
     assert (about["herald_topic"], about["herald_offset"]) == (b"events", b"11")
     assert about["herald_timestamp"] == b"2023-11-14T22:13:20+00:00"
