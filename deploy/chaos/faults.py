@@ -63,7 +63,8 @@ NOT_INJECTED = (
     NotInjected(
         21,
         "upgrade from the previous release",
-        "there is no previous release whose checkpoint, log and snapshots could be read",
+        "`tests/connected/test_upgrade.py` does it, with the checkpoint, log and snapshot of the "
+        "first release that `tests/formats/` keeps",
     ),
 )
 
