@@ -22,6 +22,7 @@ FOLDER = Path(__file__).parent
 V1 = FOLDER / "v1"
 FORMER_SNAPSHOTS = FOLDER / "snapshots"
 KEYS = Keys("herald")
+ALGORITHM = "herald"
 
 Dump = dict[str, Any]
 """Key -> its value as redis-py gives it."""

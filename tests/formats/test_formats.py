@@ -1,39 +1,29 @@
-"""Files that an older release wrote are read, or refused and built anew; later ones are refused."""
+"""Files that an older release wrote are read, or refused and built anew."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 
 from deploy.checker import check
-from deploy.environment import UserError
-from deploy.history import Record as Kept
-from deploy.history import read_history
 from deploy.state import read_state
 from index.registry import get
 from index.snapshot import SnapshotError
 from store.memory import MemoryStore
-from streaming.changes import ChangesMissing, ChangesReader, ChangesWriter, decode_entry, files_of
-from streaming.metrics import Metrics
 from streaming.packing import Output
-from streaming.pins import FOLDER as PINS
-from streaming.pins import Pin, PinError, PinLog
+from streaming.pins import Pin, PinLog
 from streaming.refresh import IndexOptions, LiveIndex, RefreshError
-from streaming.settings import StreamingSettings
-from streaming.snapshot_files import SnapshotFile, find_snapshots, open_index, updatable
-from streaming.snapshots import build_from_files, build_from_store
+from streaming.snapshot_files import find_snapshots, open_index, updatable
 from streaming.source import planned_offsets
 from streaming.tail import Tail
-from streaming.target import FORMAT_VERSION as TARGETS
 from tests.formats.kept import (
+    ALGORITHM,
     FORMER_SNAPSHOTS,
     V1,
-    copy_deployment,
     entries_of,
     kept_history,
     read_dump,
@@ -45,7 +35,6 @@ from tests.formats.kept import (
 )
 from tests.streaming.records import Record, batch_of, match
 
-ALGORITHM = "herald"
 FORMER = {
     "1": FORMER_SNAPSHOTS / "format-1.herald",
     "2": FORMER_SNAPSHOTS / "format-2.herald",
@@ -53,43 +42,6 @@ FORMER = {
     "3-first": FORMER_SNAPSHOTS / "format-3-first.herald",
 }
 """By version; of 3 there were two layouts, which is why there is a 4."""
-
-
-@pytest.fixture
-def deployment(tmp_path: Path) -> tuple[Path, Path]:
-    return copy_deployment(tmp_path)
-
-
-@pytest.fixture
-def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path, MemoryStore], Tail]]:
-    """A driver's tail on a folder, which builds snapshots in this process."""
-    tails: list[Tail] = []
-
-    def begin(folder: Path, store: MemoryStore) -> Tail:
-        def spawn(tail: Tail, arguments: list[str]) -> Any:
-            return _Built(*build_from_store(IndexOptions(ALGORITHM, str(folder)), store, "test"))
-
-        monkeypatch.setattr(Tail, "_spawn", spawn)
-        settings = StreamingSettings(snapshot_dir=folder, algorithm=ALGORITHM)
-        tails.append(Tail(lambda: store, settings, Metrics(), lambda: None))
-        tails[-1].begin()
-        return tails[-1]
-
-    yield begin
-    for tail in tails:
-        tail.stop()
-
-
-class _Built:
-    """A snapshot process that has ended."""
-
-    returncode = 0
-
-    def __init__(self, found: SnapshotFile, lineage: str) -> None:
-        self._output = orjson.dumps({"epoch": found.epoch, "lineage": lineage})
-
-    def communicate(self, timeout: float) -> tuple[bytes, None]:
-        return self._output, None
 
 
 def told_at(snapshots: Path, pin: Pin) -> dict[str, object]:
@@ -118,12 +70,6 @@ def told_at(snapshots: Path, pin: Pin) -> dict[str, object]:
     }
 
 
-def newest() -> tuple[int, str]:
-    """The newest epoch of the kept log, and its lineage."""
-    entry = entries_of(read_dump())[-1]
-    return entry.epoch, entry.lineage
-
-
 def told_then(pin: Pin) -> dict[str, object]:
     """What the former release told of it."""
     notifications = kept_history().notifications
@@ -140,18 +86,6 @@ class TestTheFirstRelease:
 
     Its snapshot is of format 3; where a test is of the files beside it, one of today is there.
     """
-
-    @pytest.fixture
-    def snapshots(self, deployment: tuple[Path, Path]) -> Path:
-        _, snapshots = deployment
-        (kept,) = find_snapshots(snapshots)
-        log = snapshots.with_name("log")
-        entries = entries_of(read_dump())[: kept.epoch]
-        ChangesWriter(log, 0, "").append(entries)
-        options = IndexOptions(ALGORITHM, str(log))
-        today = build_from_files(options, kept.epoch, entries[-1].lineage)
-        shutil.copy(today.path, kept.path)
-        return snapshots
 
     def test_the_pin_of_the_unfinished_batch(self, deployment: tuple[Path, Path]) -> None:
         checkpoint, _ = deployment
@@ -172,27 +106,27 @@ class TestTheFirstRelease:
         assert {tenant for tenant, _ in records_of(dump)} == {"acme", "globex"}
 
     def test_changes_lead_to_the_pinned_epoch(
-        self, deployment: tuple[Path, Path], snapshots: Path
+        self, deployment: tuple[Path, Path], renewed: Path
     ) -> None:
         pin = unfinished(deployment[0])
-        assert find_snapshots(snapshots)[-1].epoch < pin.epoch
-        told = told_at(snapshots, pin)
+        assert find_snapshots(renewed)[-1].epoch < pin.epoch
+        told = told_at(renewed, pin)
         assert told == told_then(pin)
         assert len(told) >= 6
 
     def test_the_driver_goes_on_where_the_files_end(
         self,
         deployment: tuple[Path, Path],
-        snapshots: Path,
+        renewed: Path,
         start: Callable[[Path, MemoryStore], Tail],
     ) -> None:
         checkpoint, _ = deployment
-        names = {path.name for path in snapshots.iterdir()}
+        names = {path.name for path in renewed.iterdir()}
         entries = entries_of(read_dump())
-        tail = start(snapshots, store_of(entries))
+        tail = start(renewed, store_of(entries))
         assert tail.head == (entries[-1].epoch, entries[-1].lineage)
-        assert names <= {path.name for path in snapshots.iterdir()}, "nothing was thrown away"
-        assert told_at(snapshots, unfinished(checkpoint)) == told_then(unfinished(checkpoint))
+        assert names <= {path.name for path in renewed.iterdir()}, "nothing was thrown away"
+        assert told_at(renewed, unfinished(checkpoint)) == told_then(unfinished(checkpoint))
 
     def test_the_history_is_judged(self) -> None:
         verdict = check(kept_history())
@@ -258,68 +192,3 @@ class TestAFormerSnapshot:
         live.reach(*tail.head)
         enabled = [one for one in subscribed(entries).values() if one.enabled]
         assert live.facts()["subscription_count"] == len(enabled)
-
-
-class TestALaterRelease:
-    """What it wrote is refused with its version, or built anew where that is possible."""
-
-    def test_a_pin(self, deployment: tuple[Path, Path]) -> None:
-        checkpoint, _ = deployment
-        pin = unfinished(checkpoint)
-        path = checkpoint / PINS / f"{pin.batch}.json"
-        path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"v": 2, "more": 1}))
-        with pytest.raises(PinError, match=rf"{path.name} has format 2, but only 1 .* later"):
-            unfinished(checkpoint)
-
-    @pytest.mark.parametrize("which", [0, -1], ids=["first", "last"])
-    def test_changes(
-        self,
-        deployment: tuple[Path, Path],
-        start: Callable[[Path, MemoryStore], Tail],
-        which: int,
-    ) -> None:
-        _, snapshots = deployment
-        _, path = files_of(snapshots)[-1]
-        lines = [orjson.loads(line) for line in path.read_bytes().splitlines()]
-        lines[which] |= {"v": 2, "more": 1}
-        path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-        with pytest.raises(ValueError, match="format 2"):
-            decode_entry(orjson.dumps(lines[which]))
-        with pytest.raises(ChangesMissing, match="format 2"):
-            list(ChangesReader(snapshots).read(lines[0]["epoch"] - 1, lines[-1]["epoch"]))
-        if which == -1:
-            with pytest.raises(ChangesMissing, match="format 2"):
-                ChangesWriter.resume(snapshots)
-        entries = entries_of(read_dump())
-        tail = start(snapshots, store_of(entries))
-        live = LiveIndex(IndexOptions(ALGORITHM, str(snapshots)))
-        live.reach(*tail.head)
-        assert live.epoch == entries[-1].epoch
-
-    def test_targets_in_a_snapshot(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        ChangesWriter(tmp_path, 0, "").append(entries_of(read_dump()))
-        found = build_from_files(IndexOptions(ALGORITHM, str(tmp_path)), *newest())
-        kind = updatable(get(ALGORITHM))
-        assert open_index(found, kind)[0].meta["targets"] == TARGETS
-        monkeypatch.setattr("streaming.snapshot_files.FORMAT_VERSION", TARGETS + 1)
-        with pytest.raises(SnapshotError, match="targets of format 1, but only 2"):
-            open_index(found, kind)
-
-    def test_a_history(self, tmp_path: Path) -> None:
-        path = tmp_path / "history.jsonl"
-        run, *lines = (V1 / "history.jsonl").read_bytes().splitlines(keepends=True)
-        path.write_bytes(b"".join([run.replace(b'"v":1', b'"v":2'), *lines]))
-        with pytest.raises(UserError, match="format 2, but only 1 is known"):
-            read_history(path)
-
-    def test_a_notification(self) -> None:
-        history = kept_history()
-        last = history.notifications[-1]
-        headers = tuple(
-            (name, b"herald.match.v2" if name == "ce_type" else value)
-            for name, value in last.headers
-        )
-        history.notifications[-1] = Kept(*last[:4], headers, last.value)
-        verdict = check(history)
-        assert verdict.counts["false"] == 1
-        assert "herald.match.v2" in verdict.examples["false"][0]
