@@ -153,7 +153,7 @@ def test_the_reader_is_reported_at_once_and_holds_the_log_its_snapshot_needs(wor
     world.put("z")
     wait_for(lambda: [reader.oldest_epoch for reader in world.store.readers()] == [2])
     assert world.store.readers()[0].name == "query:herald"
-    assert world.store.snapshots() == [2]
+    wait_for(lambda: world.store.snapshots() == [2])
     assert world.ids_at(tail) == 3
 
 
