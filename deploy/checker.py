@@ -2,7 +2,7 @@
 
 It evaluates every filter on every event as docs/semantics.md says, and shares nothing with the path
 it judges but that evaluation, the plain reading of events, and what the key and the expiry of a
-subscription and the ids of its notifications are. It finds
+subscription, the ids of its notifications and its part of a large event are. It finds
 
     lost       an event matched a subscription at its pinned epoch, and no notification says so; or
                it was refused, and there is no dead letter
@@ -13,14 +13,16 @@ subscription and the ids of its notifications are. It finds
     backward   the epoch of a batch is older than that of the batch before, which was not lost
 
 An event that several batches cover, because a checkpoint was lost, must be told of in full as of
-one of them; notifications say which.
+one of them; notifications say which. Where a pin says that an event had been told of in part before
+it, the subscriptions of the other parts must have been told as of this pin, and those of the parts
+before as of one that was made earlier.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import accumulate, pairwise
 
 from deploy.history import History, Record
@@ -38,6 +40,10 @@ from streaming.pins import Pin
 FRESH_S = 1
 """So soon a write takes effect."""
 
+Course = dict[int, Set[Told]]
+"""One way in which an event may have been told of: by epoch, who had to be."""
+Heard = dict[int, Counter[Told]]
+"""By epoch: who was told of an event, and how often."""
 Expected = dict[Place, dict[int, dict[Told, Subscribed]]]
 """By event and epoch of a batch that covers it: who is to be told."""
 
@@ -55,6 +61,7 @@ class _Check:
         self._refused: set[Place] = set()
         self._is_once = history.delivery == "exactly_once"
         self._states = States(history.entries)
+        self._courses: dict[Place, list[Course]] = defaultdict(list)
 
     def run(self) -> Verdict:
         """All kinds of findings."""
@@ -82,10 +89,11 @@ class _Check:
                 if event is None:
                     self._refused.add(place)
                     by_epoch[pin.epoch] = {}
+                    self._courses[place].append({})
                     continue
-                by_epoch[pin.epoch] = {
-                    one.told: one for one in subscribed if one.matches(event, pin.instant)
-                }
+                due = {one.told: one for one in subscribed if one.matches(event, pin.instant)}
+                by_epoch[pin.epoch] = by_epoch.get(pin.epoch, {}) | due
+                self._courses[place] += courses_with(self._courses[place], place, pin, due.keys())
         for place in self._events.keys() - expected.keys():
             self._verdict.find("lost", f"event {place} is in no batch")
         return expected
@@ -136,7 +144,7 @@ class _Check:
 
     def _compare(self, expected: Expected, said: list[tuple[Record, Said]]) -> None:
         """What was told, against what was to be told, event by event."""
-        heard: dict[Place, dict[int, Counter[Told]]] = defaultdict(lambda: defaultdict(Counter))
+        heard: dict[Place, Heard] = defaultdict(lambda: defaultdict(Counter))
         for _, one in said:
             heard[one.place][one.epoch].update(one.told)
         for place, due in expected.items():
@@ -146,7 +154,7 @@ class _Check:
         self,
         place: Place,
         due: dict[int, dict[Told, Subscribed]],
-        heard: dict[int, Counter[Told]],
+        heard: Heard,
     ) -> None:
         for epoch, counts in heard.items():
             for told, count in counts.items():
@@ -154,16 +162,13 @@ class _Check:
                     self._verdict.find("false", f"{told} was told of {place} at epoch {epoch}")
                 elif count > 1 and self._is_once:
                     self._verdict.find("duplicate", f"{told} was told of {place} {count} times")
-        if self._is_once and len(heard) > 1:
+        # Told in full in one course; where nothing is heard, there must have been nothing.
+        courses = self._courses[place]
+        course = min(courses, key=lambda one: (len(lacking(one, heard)), len(beside(one, heard))))
+        if self._is_once and len(heard) > 1 and beside(course, heard):
             self._verdict.find("duplicate", f"{place} is told of at the epochs {sorted(heard)}")
-        # Told in full at one of the epochs; where nothing is heard, there must have been nothing.
-        missing = {
-            epoch: wanted.keys() - heard.get(epoch, Counter()).keys()
-            for epoch, wanted in due.items()
-        }
-        epoch = min(missing, key=lambda at: (len(missing[at]), at))
-        self._verdict.matches += len(due[epoch])
-        for told in sorted(missing[epoch]):
+        self._verdict.matches += sum(map(len, course.values()))
+        for epoch, told in sorted(lacking(course, heard)):
             self._verdict.find("lost", f"{told} was not told of {place} at epoch {epoch}")
 
     def _compare_dead_letters(self) -> None:
@@ -219,18 +224,58 @@ class _Check:
 
     def _check_pins(self) -> None:
         """Epochs do not go back, and reach what was acknowledged a second before."""
-        for before, pin in pairwise(self._history.pins):
+        made: dict[tuple[object, ...], Pin] = {}
+        for pin in self._history.pins:  # one may be written again, with an event told of in part
+            made.setdefault((pin.batch, pin.epoch, pin.lineage, pin.now), pin)
+        pins = list(made.values())
+        for before, pin in pairwise(pins):
             if pin.epoch < before.epoch and self._states.went_on(before.epoch, before.lineage):
                 words = f"batch {pin.batch} is at epoch {pin.epoch}, after {before.epoch}"
                 self._verdict.find("backward", words)
         writes = sorted((parse_instant(one.at), one.epoch) for one in self._history.writes)
         newest = [0, *accumulate((epoch for _, epoch in writes), max)]
-        for pin in self._history.pins:
+        for pin in pins:
             limit = Instant(pin.instant.seconds - FRESH_S, pin.instant.nanoseconds)
             due = newest[bisect_right(writes, limit, key=lambda write: write[0])]
             if pin.epoch < due:
                 words = f"batch {pin.batch} is at epoch {pin.epoch}, when {due} was acknowledged"
                 self._verdict.find("stale", words)
+
+
+def courses_with(known: list[Course], place: Place, pin: Pin, due: Set[Told]) -> list[Course]:
+    """The ways in which an event may have been told of that a pin adds to those before it."""
+    offset, part, parts = pin.partly.get(place.topic, {}).get(place.partition, (-1, 0, 0))
+    if offset != place.offset:
+        return [{pin.epoch: due}]
+    rest = {told for told in due if told.part(parts) >= part}
+    added: list[Course] = []
+    for course in known:
+        begun: Course = {
+            epoch: {told for told in wanted if told.part(parts) < part}
+            for epoch, wanted in course.items()
+        }
+        added.append(begun | {pin.epoch: begun.get(pin.epoch, set()) | rest})
+    return added
+
+
+def lacking(course: Course, heard: Heard) -> set[tuple[int, Told]]:
+    """Who was not told, and at which epoch."""
+    return {
+        (epoch, told)
+        for epoch, wanted in course.items()
+        for told in wanted
+        if told not in heard.get(epoch, ())
+    }
+
+
+def beside(course: Course, heard: Heard) -> set[tuple[int, Told]]:
+    """Who was told although the course has it otherwise."""
+    return {
+        (epoch, told)
+        for epoch, counts in heard.items()
+        for told in counts
+        if told not in course.get(epoch, ())
+    }
 
 
 def place_of(record: Record) -> Place:

@@ -24,7 +24,7 @@ import orjson
 from deploy.environment import UserError
 from store.base import LogEntry
 from streaming.changes import decode_entry, encode_entry
-from streaming.pins import Pin, offsets_of
+from streaming.pins import Pin, offsets_of, partly_of
 
 FORMAT_VERSION = 1
 
@@ -166,6 +166,7 @@ def _add(history: History, kind: str, fields: dict[str, Any]) -> None:
         history.writes.append(Acknowledged(**fields))
     elif kind == "pin":
         fields |= {side: offsets_of(fields[side]) for side in ("start", "end")}
+        fields["partly"] = partly_of(fields.get("partly", {}))
         history.pins.append(Pin(**fields))
     else:
         raise ValueError(f"a line of kind {kind!r}")

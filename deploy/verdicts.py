@@ -9,7 +9,9 @@ from typing import NamedTuple
 import orjson
 
 from deploy.history import Record
+from streaming.crowd import part_of
 from streaming.notification import COMPACT_TYPE, TYPE
+from streaming.target import index_id
 
 EXAMPLES_KEPT = 10
 KINDS = ("lost", "false", "duplicate", "order", "stale", "backward")
@@ -32,6 +34,10 @@ class Told(NamedTuple):
     tenant: str
     id: str
     revision: int
+
+    def part(self, parts: int) -> int:
+        """Which of so many parts of an event tells it."""
+        return part_of(index_id(self.tenant, self.id).encode(), parts)
 
     def __str__(self) -> str:
         return f"{self.id} of {self.tenant} (revision {self.revision})"

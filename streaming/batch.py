@@ -1,11 +1,15 @@
-"""Batch: one micro-batch in the driver, from its pin to the commit of its transaction."""
+"""Batch: one micro-batch in the driver, from its pin to the commit of its last transaction.
+
+Most batches are told of in one pass: a job of Spark, and a transaction. One whose output is larger
+than a transaction should be is told of in several; each goes on where the one before was committed.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,7 @@ from streaming.failpoints import hit
 from streaming.metrics import Metrics
 from streaming.packing import Output, unpack
 from streaming.pins import Offsets, Pin, PinLog, instant_now
+from streaming.positions import Mark, Positions
 from streaming.sink import Sink
 from streaming.source import planned_offsets
 from streaming.tail import Head
@@ -27,7 +32,24 @@ _log = logging.getLogger(__name__)
 
 
 class Stopped(Exception):
-    """The query is ending; the batch was not begun and is planned again at the next start."""
+    """The query is ending; the batch was not begun or not ended, and the next start takes it up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the workers hand over in one pass, and the positions that this reaches."""
+
+    outputs: list[Output]
+    reached: Positions
+
+    def stop_at(self, left: Mapping[str, Mapping[str, tuple[int, int, int]]], pin: Pin) -> None:
+        """Some events, by topic and partition, are left to another pass, wholly or in part."""
+        for topic, partitions in left.items():
+            for name, (offset, part, parts) in partitions.items():
+                self.reached.offsets[topic][int(name)] = offset
+                if part:
+                    mark = Mark(part, parts, pin.epoch, pin.lineage, pin.now)
+                    self.reached.marks.setdefault(topic, {})[int(name)] = mark
 
 
 @dataclass(slots=True)
@@ -68,6 +90,7 @@ class BatchRunner:
         self._checkpoint = checkpoint
         self._clock = clock
         self._previous: Pin | None = None
+        self._passes = 0
         self._running = threading.Lock()
         self._stopping = False
         self.parked = threading.Event()
@@ -107,15 +130,13 @@ class BatchRunner:
         pin, is_replay = self._pin(batch, end)
         hit("batch.pinned")
         self._previous = pin
-        pinned = time.perf_counter()
-        self._metrics.step_seconds.labels("pin").observe(pinned - started)
-        if not self._sink.covers(end):
-            outputs = self._match(frame, pin, is_replay)
-            matched = time.perf_counter()
-            hit("batch.matched")
-            self._metrics.step_seconds.labels("spark").observe(matched - pinned)
-            self._sink.write(outputs, end)
-            self._metrics.step_seconds.labels("write").observe(time.perf_counter() - matched)
+        self._metrics.step_seconds.labels("pin").observe(time.perf_counter() - started)
+        self._passes = 0
+        while self._sink.positions.lacking(Positions(end)):
+            if self._passes:
+                self._between_passes()
+            pin = self._run_pass(frame, pin, is_replay)
+            self._passes += 1
         self._metrics.batches.inc()
         self._metrics.pinned_epoch.set(pin.epoch)
         self._metrics.epoch_lag.set(self._head().epoch - pin.epoch)
@@ -124,13 +145,36 @@ class BatchRunner:
         self.totals.batch_s = time.perf_counter() - started
         self._metrics.batch_seconds.observe(self.totals.batch_s)
 
+    def _between_passes(self) -> None:
+        """A moment at which the batch may be left: the next driver goes on from here."""
+        hit("pass.committed")
+        if self._stopping:
+            self.parked.set()
+            raise Stopped
+
+    def _run_pass(self, frame: DataFrame, pin: Pin, is_replay: bool) -> Pin:
+        """Match and write as much of a batch as one transaction holds; the pin it was done at."""
+        started = time.perf_counter()
+        pin, told = self._match(frame, pin, is_replay)
+        matched = time.perf_counter()
+        hit("batch.matched")
+        self._metrics.step_seconds.labels("spark").observe(matched - started)
+        self._sink.write(told.outputs, told.reached)
+        self._metrics.step_seconds.labels("write").observe(time.perf_counter() - matched)
+        self._metrics.passes.inc()
+        return pin
+
     def _pin(self, batch: int, end: Offsets) -> tuple[Pin, bool]:
         """The batch's pin, and whether an earlier driver had made it."""
         wanted = self._wanted(batch, end)
         pin = self._pins.pin(wanted)
-        if pin is not wanted:
-            _log.info("batch %d is replayed at epoch %d", batch, pin.epoch)
-        return pin, pin is not wanted
+        if pin is wanted:
+            return pin, False
+        _log.info("batch %d is replayed at epoch %d", batch, pin.epoch)
+        known = self._with_partly(pin)
+        if known is not pin:
+            self._pins.replace(known)
+        return known, True
 
     def _wanted(self, batch: int, end: Offsets) -> Pin:
         head = self._head()
@@ -138,18 +182,29 @@ class BatchRunner:
         if before is None or before.batch != batch - 1:
             before = self._pins.find(batch - 1)
         start = {} if before is None else before.end
-        return Pin(batch, head.epoch, head.lineage, instant_now(self._clock()), start, end)
+        now = instant_now(self._clock())
+        return self._with_partly(Pin(batch, head.epoch, head.lineage, now, start, end))
 
-    def _match(self, frame: DataFrame, pin: Pin, is_replay: bool) -> list[Output]:
+    def _with_partly(self, pin: Pin) -> Pin:
+        """The pin, with the events of its batch that have been told of in part at another one."""
+        partly = {topic: dict(one) for topic, one in pin.partly.items()}
+        for topic, partition, offset, mark in self._sink.positions.each():
+            is_within = offset < pin.end.get(topic, {}).get(partition, 0)
+            if mark is not None and is_within and not mark.is_of(pin):
+                partly.setdefault(topic, {})[partition] = (offset, mark.part, mark.parts)
+        return pin if partly == pin.partly else replace(pin, partly=partly)
+
+    def _match(self, frame: DataFrame, pin: Pin, is_replay: bool) -> tuple[Pin, Told]:
         try:
-            return self._match_at(frame, pin)
+            return pin, self._match_at(frame, pin)
         except Exception as error:
             if "RefreshError" not in str(error):
                 raise
-            # The store lost this epoch, or a snapshot was lost that led to it. Nothing at it has
-            # become visible in exactly_once, nor ever of a batch that is no replay, so the batch
-            # may be matched at another one.
-            newer = replace(self._wanted(pin.batch, pin.end), start=pin.start)
+            # The store lost this epoch, or a snapshot was lost that led to it. What the batch has
+            # told already stays; of what is left nothing at this epoch has become visible in
+            # exactly_once, nor ever of a batch that is no replay, so it may be matched at another.
+            newer = self._wanted(pin.batch, pin.end)
+            newer = replace(newer, start=pin.start)
             if not is_replay and (newer.epoch, newer.lineage) == (pin.epoch, pin.lineage):
                 raise
             _log.error(
@@ -161,27 +216,33 @@ class BatchRunner:
             )
             self._pins.replace(newer)
             self._previous = newer
-            return self._match_at(frame, newer)
+            return newer, self._match_at(frame, newer)
 
-    def _match_at(self, frame: DataFrame, pin: Pin) -> list[Output]:
-        committed = self._sink.committed if self._sink.skips_committed else {}
+    def _match_at(self, frame: DataFrame, pin: Pin) -> Told:
+        positions = self._sink.positions
+        waiting = positions.lacking(Positions(pin.end))
+        share_bytes = max(1, self._sink.bytes_max // max(1, waiting))
         context = frame.sparkSession.sparkContext
-        context.setLocalProperty(PROPERTY, encode_batch(pin, committed))
+        context.setLocalProperty(PROPERTY, encode_batch(pin, positions, share_bytes))
         packed = frame.toArrow()
-        outputs = []
-        for notifications, dead_letters, counters in zip(
+        told = Told([], Positions({topic: dict(one) for topic, one in pin.end.items()}))
+        for notifications, dead_letters, encoded in zip(
             *(column.to_pylist() for column in packed.columns), strict=True
         ):
-            self._count(orjson.loads(counters))
-            outputs.append(unpack(notifications, dead_letters))
-        return outputs
+            counters = orjson.loads(encoded)
+            self._count(counters)
+            told.outputs.append(unpack(notifications, dead_letters))
+            told.stop_at(counters.get("reached", {}), pin)
+        return told
 
     def _count(self, counters: dict[str, Any]) -> None:
+        if self._passes:  # what is left out was told of in the passes before, not before a replay
+            counters.pop("skipped", None)
         self._metrics.count_row(counters)
         self._watch.count(counters)
         for step in ("refresh", "decode", "match", "notify"):
             if (seconds := counters.get(f"{step}_s")) is not None:
                 self._metrics.step_seconds.labels(step).observe(seconds)
-        self.totals.events += counters.get("rows", 0)
+        self.totals.events += counters.get("rows", 0) - counters.get("untold", 0)
         self.totals.notifications += counters.get("notifications", 0)
         self.totals.dead_letters += sum(counters.get("rejected", {}).values())

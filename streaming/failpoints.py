@@ -34,6 +34,7 @@ NAMES: Mapping[str, str] = {
     "sink.produced": "driver: records were produced, the offsets are not in the transaction",
     "sink.uncommitted": "driver: all is in the transaction but its commit",
     "sink.committed": "driver: Kafka has committed, Spark does not know it",
+    "pass.committed": "driver: Kafka has a part of the batch, the rest is not matched",
     "tail.appended": "driver: changes are on disk, batches are not pinned to them",
     "snapshot.built": "snapshot process: the index is complete, its file is not there",
     "snapshot.published": "snapshot process: the file has its name, older ones are still there",

@@ -27,6 +27,7 @@ from streaming.metrics import Metrics
 from streaming.packing import PACKED_DDL
 from streaming.passthrough import pass_partition
 from streaming.pins import PinError, PinLog, instant_now
+from streaming.positions import PositionError
 from streaming.progress import ProgressLine
 from streaming.ready import Ready, serve
 from streaming.refresh import IndexOptions
@@ -40,6 +41,7 @@ from streaming.topics import TopicError, ensure_topics, record_bytes_max, refuse
 from streaming.warm import idle_partition, warm_partition
 
 CODE_STOPPED, CODE_FAILED, CODE_REFUSED, CODE_FENCED = 0, 1, 2, 3
+REFUSALS = (SourceError, TopicError, PinError, PositionError, StoreError, TypeError, LookupError)
 STOP_SECONDS_MAX = 15.0
 RECORDED_SECONDS_MAX = 1.0
 """Wait for Spark to record the last batch; else it is replayed, which changes nothing."""
@@ -66,7 +68,7 @@ class Job:
             serve(settings.metrics_host, settings.metrics_port, self._ready, self._metrics)
         try:
             return self._run()
-        except (SourceError, TopicError, PinError, StoreError, TypeError, LookupError) as error:
+        except REFUSALS as error:
             _log.error("%s", error)
             return CODE_REFUSED
         except KafkaException as error:

@@ -6,26 +6,29 @@ Its result depends on the records, the pinned epoch and the pinned time alone.
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from index.columns import Matches
 from index.errors import EventError
 from index.instants import parse_instant
 from index.model import Instant
-from streaming.decode import Decoded, Records, decode
+from streaming.crowd import PART_BYTES
+from streaming.decode import Records, decode
 from streaming.drift import sample_of
 from streaming.failpoints import hit
-from streaming.notify import Notifier, Pairs
+from streaming.notify import Notifier
 from streaming.packing import DeadLetter, Output, pack
 from streaming.pins import Offsets
 from streaming.refresh import IndexOptions, LiveIndex, live_index
+from streaming.telling import Resumed, Share, Teller
 
 DETAIL_LENGTH_MAX = 500
 """Of a dead letter's reason in words: it may quote the input."""
@@ -39,8 +42,12 @@ DEAD_LETTER_OVERHEAD = 4_096
 class MatchRequest:
     """What a worker needs to know of a batch; it travels with every task, so it stays small.
 
-    now         the pinned time, RFC 3339.
-    committed   events before these offsets have been told of already; left out.
+    now           the pinned time, RFC 3339.
+    committed     events before these offsets have been told of already; left out.
+    resumed       where the event at the committed offset was told of in part: the next part, of
+                  how many.
+    share_bytes   what a task may hand over before it leaves the rest to another pass.
+    part_bytes    an event with more notifications is told of in parts.
     """
 
     index: IndexOptions
@@ -48,6 +55,9 @@ class MatchRequest:
     lineage: str
     now: str
     committed: Offsets = field(default_factory=dict)
+    resumed: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    share_bytes: int = sys.maxsize
+    part_bytes: int = PART_BYTES
     hops_max: int = 4
     lift_data: bool = False
     notification_bytes_max: int = 900_000
@@ -63,16 +73,38 @@ def match_partition(
     request: MatchRequest, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """All batches of one task, one after the other."""
-    for batch in batches:
-        yield from match_batch(request, batch, live_index(request.index))
+    return match_batches(request, batches, live_index(request.index))
 
 
-def match_batch(
-    request: MatchRequest, batch: pa.RecordBatch, live: LiveIndex
+def match_batches(
+    request: MatchRequest, batches: Iterable[pa.RecordBatch], live: LiveIndex
 ) -> Iterator[pa.RecordBatch]:
-    """One batch of records; more than one row only when its output is large."""
+    """All batches of one task with a given index; what its share leaves out is in the last row.
+
+    Batches that are left are read to their end all the same: Spark would have to start another
+    worker in the place of one that does not.
+    """
+    share = Share(request.share_bytes)
+    for batch in batches:
+        records = without_committed(batch, request.committed)
+        skipped, first = batch.num_rows - records.num_rows, 0
+        while not share.is_spent:
+            part = records.slice(first, live.pace.rows)
+            yield from _match_slice(request, part, live, share, skipped)
+            skipped, first = 0, first + part.num_rows
+            if first >= records.num_rows:
+                break
+        share.leave(records.slice(first))
+    if share.reached:
+        yield pack(Output(), {"reached": share.reached})
+
+
+def _match_slice(
+    request: MatchRequest, batch: pa.RecordBatch, live: LiveIndex, share: Share, skipped: int
+) -> Iterator[pa.RecordBatch]:
+    """Records that are matched at once; more than one row only when their output is large."""
     clock = _Clock()
-    records = Records.of(without_committed(batch, request.committed))
+    records = Records.of(batch)
     hit("match.begun")
     live.reach(request.epoch, request.lineage)
     refresh_s = clock.lap()
@@ -81,36 +113,47 @@ def match_batch(
     )
     decode_s = clock.lap()
     matches = live.match(decoded.events, request.instant, request.epoch)
+    live.pace.note(len(records), len(matches.row))
     match_s = clock.lap()
     hit("match.matched")
     counters: dict[str, Any] = {
         "rows": len(records),
-        "skipped": batch.num_rows - len(records),
-        "matches": len(matches.row),
+        "skipped": skipped,
         "refresh_s": refresh_s,
         "decode_s": decode_s,
         "match_s": match_s,
         "index": live.facts(),
-        "rejected": count_reasons(decoded.rejected),
         "sample": sample_of(decoded.events),
     }
-    output, count = Output(), 0
-    for row, error in decoded.rejected:
-        output.bury(dead_letter(records, row, error, request.dead_letter_bytes_max))
-        if output.is_full():
-            yield pack(output, {})
-            output = Output()
-    notifier = Notifier(
-        request.epoch, request.notification_bytes_max, records, decoded, live.targets
-    )
-    pairs = pairs_of(decoded, matches, live, request.instant)
-    for notifications in notifier.write(pairs):
-        output.notify(*notifications)
-        count += len(notifications[0])
-        if output.is_full():
-            yield pack(output, {})
-            output = Output()
-    yield pack(output, counters | {"notifications": count, "notify_s": clock.lap()})
+    notifier = Notifier(request.epoch, request.notification_bytes_max, records, decoded)
+    bury = partial(dead_letter, records, bytes_max=request.dead_letter_bytes_max)
+    teller = Teller(notifier, records, decoded, live, request.instant, bury)
+    resumed = resumed_rows(records, request)
+    ready: Output | None = None
+    for output in teller.tell(batch, matches, share, resumed, request.part_bytes):
+        if ready is not None:
+            yield pack(ready, {})
+        ready = output
+    counters |= {
+        "untold": teller.untold,
+        "matches": teller.matches,
+        "notifications": teller.notifications,
+        "rejected": count_reasons(teller.rejected),
+        "notify_s": clock.lap(),
+    }
+    yield pack(ready or Output(), counters)
+
+
+def resumed_rows(records: Records, request: MatchRequest) -> Resumed:
+    """The rows of events that were told of in part, each with the next part, of how many."""
+    rows: Resumed = {}
+    for topic, partitions in request.resumed.items():
+        for partition, (part, parts) in partitions.items():
+            at = records.offsets == request.committed[topic][partition]
+            for row in np.flatnonzero(at & (records.partitions == partition)).tolist():
+                if records.topics[row].as_py() == topic:
+                    rows[row] = part, parts
+    return rows
 
 
 class _Clock:
@@ -140,19 +183,6 @@ def without_committed(batch: pa.RecordBatch, committed: Offsets) -> pa.RecordBat
     return batch if keep.all() else batch.filter(pa.array(keep))
 
 
-def pairs_of(decoded: Decoded, matches: Matches, live: LiveIndex, now: Instant) -> Pairs:
-    """Each event with the targets to tell of it: no rejected event, and none that has expired."""
-    found = np.diff(matches.start)
-    event = np.repeat(np.arange(found.size, dtype=np.int32), found)
-    row = matches.row
-    if decoded.rejected:
-        accepted = ~np.isin(event, [rejected for rejected, _ in decoded.rejected])
-        event, row = event[accepted], row[accepted]
-    place = live.places_of(row)
-    alive = live.targets.alive(place, now)
-    return Pairs(event, place) if alive.all() else Pairs(event[alive], place[alive])
-
-
 def dead_letter(records: Records, row: int, error: EventError, bytes_max: int) -> DeadLetter:
     """A record as it came, and why it went no further."""
     value = records.values[row].as_py()
@@ -175,9 +205,9 @@ def dead_letter(records: Records, row: int, error: EventError, bytes_max: int) -
     return DeadLetter(records.keys[row].as_py(), value, [*headers, *ours])
 
 
-def count_reasons(rejected: list[tuple[int, EventError]]) -> dict[str, int]:
+def count_reasons(rejected: list[EventError]) -> dict[str, int]:
     """How often each reason occurs."""
     counts: dict[str, int] = {}
-    for _, error in rejected:
+    for error in rejected:
         counts[error.reason] = counts.get(error.reason, 0) + 1
     return counts

@@ -39,6 +39,7 @@ class Metrics:
             "herald_dead_letters", "Events that are none, by reason.", ["reason"], registry=registry
         )
         self.batches = Counter("herald_batches", "Micro-batches written.", registry=registry)
+        self.passes = Counter("herald_passes", "Transactions that batches took.", registry=registry)
         self.batch_seconds = Histogram(
             "herald_batch_seconds",
             "Time of a batch in our callback.",
@@ -95,7 +96,7 @@ class Metrics:
 
     def count_row(self, counters: Mapping[str, Any]) -> None:
         """Take in the counters of one packed row."""
-        self.events.inc(counters.get("rows", 0))
+        self.events.inc(counters.get("rows", 0) - counters.get("untold", 0))
         self.events_skipped.inc(counters.get("skipped", 0))
         self.matches.inc(counters.get("matches", 0))
         self.notifications.inc(counters.get("notifications", 0))

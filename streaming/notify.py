@@ -25,22 +25,27 @@ from streaming.byte_columns import (
 from streaming.decode import Decoded, Records
 from streaming.envelope import hops_of
 from streaming.notification import HOPS_KINDS, Place, id_of
-from streaming.packing import parts_of
 from streaming.targets import COMPACT, FULL, TargetTable
-
-THIN_BYTES = 300
-"""About what a thin notification takes."""
 
 
 class Pairs(NamedTuple):
     """Which events have which targets, in the order of telling: events ascend.
 
     event   int32[pairs] rows of the batch.
-    place   int32[pairs] places in a `TargetTable`.
+    place   int32[pairs] places in `targets`.
+    mode    uint8[pairs] of the targets.
     """
 
     event: NDArray[np.int32]
     place: NDArray[np.int32]
+    mode: NDArray[np.uint8]
+    targets: TargetTable
+
+    def of_events(self, first: int, stop: int) -> Pairs:
+        """Those of some rows of the batch."""
+        begin, end = np.searchsorted(self.event, [first, stop])
+        kept = slice(begin, end)
+        return Pairs(self.event[kept], self.place[kept], self.mode[kept], self.targets)
 
 
 Columns = tuple[pa.Array, pa.Array, pa.Array, pa.Array]
@@ -82,41 +87,24 @@ class Notifier:
     bytes_max   no value is longer, except for a key or id that is.
     """
 
-    def __init__(
-        self, epoch: int, bytes_max: int, records: Records, decoded: Decoded, targets: TargetTable
-    ) -> None:
+    def __init__(self, epoch: int, bytes_max: int, records: Records, decoded: Decoded) -> None:
         self._epoch = epoch
         self._bytes_max = bytes_max
         self._records = records
         self._decoded = decoded
-        self._targets = targets
         self._places: dict[tuple[str, int], Place] = {}
 
-    def write(self, pairs: Pairs) -> Iterator[Columns]:
-        """Everything about these pairs, in parts of bounded size.
+    def write(self, pairs: Pairs, part: int | None = None) -> Columns:
+        """Everything about these pairs, which are all that their events have.
 
         Notifications are in the order of their events, so that those of equal keys are, too; of one
-        event, compact ones are last.
+        event, compact ones are last. With `part`, the pairs are that part of a single event's.
         """
-        modes = self._targets.modes(pairs.place)
-        compact = np.unique(pairs.event[modes == COMPACT])
-        told = 0
-        for first, stop in self._parts(pairs, modes):
-            written = self._write_plain(pairs, modes, first, stop)
-            # An event is told of in compact form when it has no more pairs.
-            is_last = stop == pairs.event.size
-            ended = compact.size if is_last else int(np.searchsorted(compact, pairs.event[stop]))
-            if told < ended:
-                written = written.with_later(self._write_compact(pairs, modes, compact[told:ended]))
-                told = ended
-            yield written.columns
-
-    def _parts(self, pairs: Pairs, modes: NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
-        """Runs of pairs whose notifications take about as much as an output should hold."""
-        sizes = np.full(pairs.event.size, THIN_BYTES, np.int64)
-        if full := np.flatnonzero(modes == FULL).tolist():
-            sizes[full] += self._records.value_bytes()[pairs.event[full]]
-        return parts_of(sizes)
+        written = self._write_plain(pairs)
+        compact = np.unique(pairs.event[pairs.mode == COMPACT])
+        if compact.size:
+            written = written.with_later(self._write_compact(pairs, compact, part))
+        return written.columns
 
     def _events_of(self, rows: NDArray[np.int32]) -> _Events:
         """What notifications say of events, which are given by ascending row."""
@@ -140,21 +128,19 @@ class Notifier:
             thins.append(place.thin(offset, key, context))
         return _Events(rows, origins, thins, kinds)
 
-    def _write_plain(
-        self, pairs: Pairs, modes: NDArray[np.uint8], first: int, stop: int
-    ) -> _Written:
+    def _write_plain(self, pairs: Pairs) -> _Written:
         """The notifications of all targets but compact ones."""
-        at = first + np.flatnonzero(modes[first:stop] != COMPACT)
-        event, place = pairs.event[at], pairs.place[at]
+        at = np.flatnonzero(pairs.mode != COMPACT)
+        event, place, targets = pairs.event[at], pairs.place[at], pairs.targets
         first_of_event = np.flatnonzero(np.diff(event, prepend=-1))
         of_event = np.diff(first_of_event, append=event.size)
         number = np.repeat(np.arange(first_of_event.size, dtype=np.int32), of_event)
         events = self._events_of(event[first_of_event])
-        fragments = self._targets.fragments, place
-        tails = self._tails(events, number, fragments, np.flatnonzero(modes[at] == FULL))
-        ids = digests(joined((column_of(events.origin), number), (self._targets.names, place)))
+        fragments = targets.fragments, place
+        tails = self._tails(events, number, fragments, np.flatnonzero(pairs.mode[at] == FULL))
+        ids = digests(joined((column_of(events.origin), number), (targets.names, place)))
         columns = (
-            values_of((self._targets.keys, place)),
+            values_of((targets.keys, place)),
             to_arrow(joined(fragments, tails)),
             to_arrow(ids),
             pa.array(events.kind[number]),
@@ -197,26 +183,27 @@ class Notifier:
         return self._tail(thin)
 
     def _write_compact(
-        self, pairs: Pairs, modes: NDArray[np.uint8], compact: NDArray[np.int32]
+        self, pairs: Pairs, compact: NDArray[np.int32], part: int | None
     ) -> _Written:
         """The notifications of the compact targets of some events.
 
         Which subscriptions share one is fixed by their ids, for the order of matches depends on how
         the index is laid out, which a replay may find changed.
         """
+        prefix = b"" if part is None else b"%d." % part
         written: list[tuple[int, bytes, bytes, bytes, int]] = []
         events = self._events_of(compact)
         bounds = np.searchsorted(pairs.event, [compact, compact + 1]).T.tolist()
         for (begin, end), row, origin, thin, kind in zip(bounds, *events, strict=True):
-            place = pairs.place[begin:end][modes[begin:end] == COMPACT]
+            place = pairs.place[begin:end][pairs.mode[begin:end] == COMPACT]
             groups: dict[tuple[bytes, bytes], list[tuple[bytes, bytes]]] = {}
-            for name, key, fragment in zip(*self._targets.lists_of(place), strict=True):
+            for name, key, fragment in zip(*pairs.targets.lists_of(place), strict=True):
                 tenant = name.partition(b"\0")[0]
                 groups.setdefault((tenant, key), []).append((name, fragment))
             for (tenant, key), group in groups.items():
                 head = b'{"tenant":' + orjson.dumps(tenant.decode()) + self._tail(thin)[:-1]
                 for number, value in self._chunks(head + b',"subscriptions":[', group):
-                    name = b"%b\0\0%b\0%d" % (tenant, key, number)
+                    name = b"%b\0\0%b\0%b%d" % (tenant, key, prefix, number)
                     told = id_of(origin, name)
                     written.append((int(row), key, value, told, HOPS_KINDS + int(kind)))
         rows, keys, values, ids, kinds = zip(*written, strict=True)

@@ -111,10 +111,10 @@ class Output:
         return [one for batch in self.notifications for one in batch.column(name).to_pylist()]
 
 
-def parts_of(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Runs of records, given by their bytes, that take about as much as a row should hold."""
+def parts_of(sizes: NDArray[np.int64], bytes_max: int) -> Iterator[tuple[int, int]]:
+    """Runs of records, given by their bytes, that take about `bytes_max`, or what a row may."""
     if sizes.size:
-        number = np.cumsum(sizes) // ROW_BYTES_MAX
+        number = np.cumsum(sizes) // min(bytes_max, ROW_BYTES_MAX)
         bounds = np.flatnonzero(np.diff(number)) + 1
         yield from pairwise([0, *bounds.tolist(), sizes.size])
 

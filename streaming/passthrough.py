@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from streaming.decode import Records
 from streaming.match import MatchRequest, without_committed
-from streaming.packing import Output, pack, parts_of
+from streaming.packing import ROW_BYTES_MAX, Output, pack, parts_of
 
 
 def pass_partition(
@@ -26,7 +26,7 @@ def pass_partition(
         values = pc.fill_null(records.values, b"")
         ids = pc.cast(pc.cast(pa.array(records.offsets), pa.string()), pa.binary())
         output = Output()
-        for first, stop in parts_of(records.value_bytes()):
+        for first, stop in parts_of(records.value_bytes(), ROW_BYTES_MAX):
             count = stop - first
             keys, kinds = pa.nulls(count, pa.binary()), pa.repeat(pa.scalar(1, pa.uint8()), count)
             output.notify(keys, values.slice(first, count), ids.slice(first, count), kinds)

@@ -8,7 +8,7 @@ first writer wins by link(2), which never replaces; a crash leaves at most a str
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import orjson
@@ -21,6 +21,8 @@ FORMAT_VERSION = 1
 FOLDER = "herald-pins"
 Offsets = dict[str, dict[int, int]]
 """topic -> partition -> the offset after the last one."""
+Partly = dict[str, dict[int, tuple[int, int, int]]]
+"""topic -> partition -> offset, part and number of parts."""
 
 
 class PinError(Exception):
@@ -34,6 +36,8 @@ class Pin:
     lineage     of the epoch in the store's history; see store.base.
     now         RFC 3339, what NOW() and expiry are judged by.
     start, end  the offsets of the batch, for whoever checks a run afterwards.
+    partly      events that had been told of in part at another pin: from which part on, of how
+                many, this one holds.
     """
 
     batch: int
@@ -42,6 +46,7 @@ class Pin:
     now: str
     start: Offsets
     end: Offsets
+    partly: Partly = field(default_factory=dict)
 
     @property
     def instant(self) -> Instant:
@@ -60,6 +65,14 @@ def offsets_of(named: dict[str, dict[str, int]]) -> Offsets:
 def instant_now(nanoseconds: int) -> str:
     """A clock reading in nanoseconds since 1970 as a pin has it."""
     return format_instant(Instant(*divmod(nanoseconds, 1_000_000_000)))
+
+
+def partly_of(named: dict[str, dict[str, list[int]]]) -> Partly:
+    """Events told of in part, from their JSON."""
+    return {
+        topic: {int(partition): (at[0], at[1], at[2]) for partition, at in partitions.items()}
+        for topic, partitions in named.items()
+    }
 
 
 class PinLog:
@@ -91,7 +104,7 @@ class PinLog:
         return wanted
 
     def replace(self, pin: Pin) -> None:
-        """Overwrite a pin whose epoch the store has lost; nothing was written at it."""
+        """Overwrite a pin: its epoch is lost, or an event was told of in part at another one."""
         os.replace(self._write_aside(pin), self._path(pin.batch))
         sync_folder(self._folder)
 
@@ -113,7 +126,10 @@ class PinLog:
 
     def _write_aside(self, pin: Pin) -> Path:
         temporary = self._folder / f".{pin.batch}.{os.getpid()}.tmp"
-        content = orjson.dumps({"v": FORMAT_VERSION} | asdict(pin), option=orjson.OPT_NON_STR_KEYS)
+        fields = {"v": FORMAT_VERSION} | asdict(pin)
+        if not pin.partly:
+            del fields["partly"]
+        content = orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
         try:
             with temporary.open("wb") as file:
                 file.write(content)
@@ -140,6 +156,7 @@ class PinLog:
                 )
             for side in ("start", "end"):
                 fields[side] = offsets_of(fields[side])
+            fields["partly"] = partly_of(fields.get("partly", {}))
             return Pin(**fields)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise PinError(

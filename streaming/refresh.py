@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,6 +33,7 @@ from store.base import LogEntry, PutChange
 from store.records import SubscriptionRecord
 from streaming.changes import ChangesMissing, ChangesReader
 from streaming.failpoints import hit
+from streaming.pace import Pace
 from streaming.snapshot_files import (
     SnapshotFile,
     find_snapshots,
@@ -67,6 +68,7 @@ class LiveIndex:
     epoch, lineage   what it has applied; a batch may ask for it or for an older epoch it still has.
     base_epoch       of the snapshot it stands on; 0: none.
     targets          those of its subscriptions that have matched.
+    pace             how many events it is asked to match at once.
     """
 
     def __init__(self, options: IndexOptions) -> None:
@@ -75,6 +77,7 @@ class LiveIndex:
         self._index: Updatable | None = None
         self._reader = ChangesReader(self._folder)
         self.targets = TargetTable()
+        self.pace = Pace()
         self._unreadable: set[str] = set()
         self._change_count = 0
         self._lineages = {0: ""}
@@ -98,9 +101,13 @@ class LiveIndex:
         """Rows of the subscriptions that matched as of an epoch that `reach` made reachable."""
         return self._loaded.match(events, now, epoch)
 
+    def read_targets(self, rows: list[int]) -> Sequence[bytes]:
+        """The encoded targets of rows that `match` gave."""
+        return self._loaded.attachments_of(rows)
+
     def places_of(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
         """Where `targets` has those of rows that `match` gave, until the next call."""
-        return self.targets.places_of(rows, self._loaded.attachments_of)
+        return self.targets.places_of(rows, self.read_targets)
 
     def facts(self) -> dict[str, int | float | str]:
         """What metrics tell of this index, by process."""

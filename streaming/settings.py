@@ -54,7 +54,7 @@ class StreamingSettings(BaseSettings):
     )
     delivery: Delivery = Field(
         default="exactly_once",
-        description="exactly_once: one transaction a batch. at_least_once: repeats share an id.",
+        description="exactly_once: in transactions. at_least_once: repeats share an id.",
     )
     starting_offsets: Literal["earliest", "latest"] = Field(
         default="earliest",
@@ -121,6 +121,11 @@ class StreamingSettings(BaseSettings):
     )
     arrow_rows_max: int = Field(
         default=10_000, ge=1, description="Events a worker decodes and matches at once."
+    )
+    transaction_bytes_max: int = Field(
+        default=64 * 1024 * 1024,
+        ge=1,
+        description="Bytes of notifications in one transaction; larger batches take several.",
     )
     transaction_timeout_ms: int = Field(
         default=60_000,

@@ -1,12 +1,12 @@
-"""Sink: a batch's records into Kafka, all or none, with the offsets of the events they come from.
+"""Sink: a pass of a batch into Kafka, all or none, with the positions that its events reach.
 
-exactly_once   notifications, dead letters and source offsets are one transaction. The transactional
-               id is the query's name, so a new driver fences an older one, and after a restart the
-               committed offsets tell which events have been told of already.
-at_least_once  an idempotent producer, flushed; then the offsets are committed for whoever measures
-               lag. A replay repeats records, with the same ids.
+exactly_once   notifications, dead letters and positions are one transaction. The transactional id
+               is the query's name, so a new driver fences an older one, and after a restart the
+               committed positions tell which events, and which parts of them, have been told of.
+at_least_once  an idempotent producer, flushed; then the positions are committed. A replay goes on
+               from them, and repeats what was written after them, with the same ids.
 
-After any error of a transaction the producer is thrown away and the batch is written again with a
+After any error of a transaction the producer is thrown away and the pass is written again with a
 new one, which first finds out what became of the old transaction.
 """
 
@@ -15,17 +15,18 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from streaming.failpoints import hit
 from streaming.notification import HEADERS
 from streaming.packing import Output
 from streaming.patience import patiently, within
 from streaming.pins import Offsets
+from streaming.positions import Mark, Marks, Positions
 from streaming.settings import StreamingSettings
 from streaming.topics import partitions_of, record_bytes_max, topic_partitions
 
@@ -68,7 +69,10 @@ REAL = Surroundings()
 
 
 class Sink(ABC):
-    """Writes batches; `committed` are the offsets after the events that need no telling again."""
+    """Writes passes; `positions` are what has been told of, and needs no telling again.
+
+    bytes_max   what a pass should hold.
+    """
 
     def __init__(self, settings: StreamingSettings, around: Surroundings = REAL) -> None:
         self._settings = settings
@@ -83,27 +87,28 @@ class Sink(ABC):
         )
         topics = (settings.notifications_topic, settings.dead_letters_topic)
         self._record_bytes_max = max(around.record_bytes_max(settings, topic) for topic in topics)
-        self.committed: Offsets = {}
+        self.bytes_max = settings.transaction_bytes_max
+        self.positions = Positions({})
         self._producer: Any = None
         self._failed: list[str] = []
 
     def open(self) -> None:
         """Make a producer and find out where its predecessors ended."""
         self._producer = self._new_producer()
-        self.committed = self._read_committed()
+        self.positions = self._read_committed()
 
-    def write(self, batch: Iterable[Output], end: Offsets) -> None:
-        """Write a batch, retrying with a new producer; SinkFailed or Fenced when that is no use."""
-        outputs = list(batch)
+    def write(self, outputs: Sequence[Output], reached: Positions) -> None:
+        """Write a pass, retrying with a new producer; SinkFailed or Fenced when that is no use."""
         for attempt in range(1, self._settings.produce_attempts_max + 1):
             began = self._around.clock()
             try:
                 if self._producer is None:
                     self.open()
-                    if self.covers(end):
+                    if not self.positions.lacking(reached):
                         return  # the transaction whose fate was unknown had been committed
-                self._attempt(outputs, end)
-                self.committed = _newer(self.committed, end)
+                later = self.positions.with_later(reached)
+                self._attempt(outputs, later)
+                self.positions = later
                 return
             except KafkaException as error:
                 self._discard(error, began)
@@ -120,12 +125,10 @@ class Sink(ABC):
             "replayed after a restart."
         )
 
-    skips_committed: bool
-    """Whether a replay leaves out events before the committed offsets."""
-
-    @abstractmethod
-    def covers(self, end: Offsets) -> bool:
-        """Whether everything before these offsets is known to be written."""
+    @property
+    def committed(self) -> Offsets:
+        """The offsets of the next events."""
+        return self.positions.offsets
 
     def close(self) -> None:
         """Leave the group; a producer needs no farewell."""
@@ -136,7 +139,7 @@ class Sink(ABC):
     def _new_producer(self) -> Any: ...
 
     @abstractmethod
-    def _attempt(self, outputs: list[Output], end: Offsets) -> None: ...
+    def _attempt(self, outputs: Sequence[Output], reached: Positions) -> None: ...
 
     def _discard(self, error: KafkaException, began: float) -> None:
         cause, self._producer = self._cause(error), None
@@ -172,7 +175,7 @@ class Sink(ABC):
             "log_level": 0,
         }
 
-    def _read_committed(self) -> Offsets:
+    def _read_committed(self) -> Positions:
         counts = self._around.partitions_of(self._settings)
         wanted = topic_partitions(
             {topic: dict.fromkeys(range(count), 0) for topic, count in counts.items()}
@@ -186,12 +189,15 @@ class Sink(ABC):
             return answers
 
         offsets: Offsets = {}
+        marks: Marks = {}
         for found in patiently(ask, TIMEOUT_S):
             if found.offset >= 0:
                 offsets.setdefault(found.topic, {})[found.partition] = found.offset
-        return offsets
+                if (mark := Mark.decode(found.metadata)) is not None:
+                    marks.setdefault(found.topic, {})[found.partition] = mark
+        return Positions(offsets, marks)
 
-    def _produce(self, outputs: list[Output]) -> None:
+    def _produce(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
             self._produce_notifications(output)
             for letter in output.dead_letters:
@@ -225,16 +231,6 @@ class Sink(ABC):
 class TransactionalSink(Sink):
     """exactly_once."""
 
-    skips_committed = True
-
-    def covers(self, end: Offsets) -> bool:
-        """Whether the committed offsets reach these."""
-        return all(
-            self.committed.get(topic, {}).get(partition, -1) >= offset
-            for topic, partitions in end.items()
-            for partition, offset in partitions.items()
-        )
-
     def _new_producer(self) -> Any:
         options = self._producer_options() | {
             "transactional.id": self._settings.query_name,
@@ -244,11 +240,11 @@ class TransactionalSink(Sink):
         producer.init_transactions(TIMEOUT_S)
         return producer
 
-    def _attempt(self, outputs: list[Output], end: Offsets) -> None:
+    def _attempt(self, outputs: Sequence[Output], reached: Positions) -> None:
         self._producer.begin_transaction()
         self._produce(outputs)
         hit("sink.produced")
-        places, group = topic_partitions(end), self._consumer.consumer_group_metadata()
+        places, group = _places_of(reached), self._consumer.consumer_group_metadata()
         send = self._producer.send_offsets_to_transaction
         within(TIMEOUT_S + GRACE_S, lambda: send(places, group, TIMEOUT_S))
         hit("sink.uncommitted")
@@ -259,17 +255,11 @@ class TransactionalSink(Sink):
 class IdempotentSink(Sink):
     """at_least_once."""
 
-    skips_committed = False
-
-    def covers(self, end: Offsets) -> bool:
-        """Never: a batch whose fate is unknown is written again."""
-        return False
-
     def _new_producer(self) -> Any:
         options = self._producer_options() | {"on_delivery": self._note_delivery}
         return self._around.producer(options)
 
-    def _attempt(self, outputs: list[Output], end: Offsets) -> None:
+    def _attempt(self, outputs: Sequence[Output], reached: Positions) -> None:
         self._failed.clear()
         self._produce(outputs)
         hit("sink.produced")
@@ -278,7 +268,7 @@ class IdempotentSink(Sink):
             reason = self._failed[0] if self._failed else f"{waiting} records were not delivered"
             raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT, reason))
         hit("sink.uncommitted")
-        self._consumer.commit(offsets=topic_partitions(end), asynchronous=True)
+        self._consumer.commit(offsets=_places_of(reached), asynchronous=True)
         hit("sink.committed")
 
 
@@ -289,9 +279,9 @@ def open_sink(settings: StreamingSettings) -> Sink:
     return sink
 
 
-def _newer(committed: Offsets, end: Offsets) -> Offsets:
-    """Committed offsets after a batch; partitions it had no part in keep theirs."""
-    return {
-        topic: {**committed.get(topic, {}), **end.get(topic, {})}
-        for topic in committed.keys() | end.keys()
-    }
+def _places_of(positions: Positions) -> list[TopicPartition]:
+    """Positions as the Kafka client commits them."""
+    return [
+        TopicPartition(topic, partition, offset, mark.encode() if mark else "")
+        for topic, partition, offset, mark in positions.each()
+    ]

@@ -15,10 +15,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from streaming.match import MatchRequest
-from streaming.pins import Offsets, Pin
+from streaming.pins import Pin, offsets_of
+from streaming.positions import Positions
 
 PROPERTY = "herald.batch"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Of the property, and of the packed rows that come back: workers on other hosts have code of
 their own.
 """
@@ -26,41 +27,41 @@ their own.
 PartitionFunction = Callable[[MatchRequest, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def encode_batch(pin: Pin, committed: Offsets) -> str:
-    """What tasks must know of their batch, as the property's value."""
+def encode_batch(pin: Pin, positions: Positions, share_bytes: int) -> str:
+    """What tasks must know of a pass of their batch, as the property's value."""
     fields = {
         "v": FORMAT_VERSION,
         "epoch": pin.epoch,
         "lineage": pin.lineage,
         "now": pin.now,
-        "committed": committed,
+        "committed": positions.offsets,
+        "resumed": {
+            topic: {partition: (mark.part, mark.parts) for partition, mark in marks.items()}
+            for topic, marks in positions.marks.items()
+        },
+        "share_bytes": share_bytes,
     }
     return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
 def decode_batch(template: MatchRequest, encoded: str) -> MatchRequest:
-    """The request of one batch: the query's, with the batch's own part filled in.
+    """The request of one pass: the query's, with the batch's own part filled in.
 
     RuntimeError when the driver is of another release than this worker.
     """
     fields = orjson.loads(encoded)
-    version = fields.get("v", 1)
+    version = fields.pop("v", 1)
     if version != FORMAT_VERSION:
         raise RuntimeError(
             f"the driver describes batches in format {version}, this worker knows {FORMAT_VERSION}:"
             " install one release of Herald on all hosts, and start the query again."
         )
-    committed = {
-        topic: {int(partition): offset for partition, offset in offsets.items()}
-        for topic, offsets in fields["committed"].items()
+    fields["committed"] = offsets_of(fields["committed"])
+    fields["resumed"] = {
+        topic: {int(partition): (part, parts) for partition, (part, parts) in marks.items()}
+        for topic, marks in fields["resumed"].items()
     }
-    return replace(
-        template,
-        epoch=fields["epoch"],
-        lineage=fields["lineage"],
-        now=fields["now"],
-        committed=committed,
-    )
+    return replace(template, **fields)
 
 
 def run_task(

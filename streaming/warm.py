@@ -15,7 +15,7 @@ from index.registry import get
 from store.base import LogEntry, PutChange
 from store.records import SubscriptionRecord
 from streaming.decode import COLUMNS
-from streaming.match import MatchRequest, match_batch
+from streaming.match import MatchRequest, match_batches
 from streaming.packing import Output, pack
 from streaming.pins import instant_now
 from streaming.refresh import IndexOptions, LiveIndex, live_index
@@ -76,7 +76,7 @@ def warm_partition(
         started = time.monotonic()
         live = live_index(request.index)
         for samples in (SAMPLES[:1], SAMPLES):
-            for _ in match_batch(request, sample_records(samples), live):
+            for _ in match_batches(request, [sample_records(samples)], live):
                 pass
         time.sleep(max(0.0, HOLD_S - (time.monotonic() - started)))
     yield pack(Output(), {})
@@ -102,5 +102,5 @@ def warm_kernels(algorithm: str) -> None:
         live.apply([LogEntry(epoch, changes, "")])
     request = MatchRequest(options, RECENT_EPOCHS, "", instant_now(0))
     for samples in (SAMPLES[:1], SAMPLES):
-        for _ in match_batch(request, sample_records(samples), live):
+        for _ in match_batches(request, [sample_records(samples)], live):
             pass

@@ -14,7 +14,6 @@ from zlib import crc32
 from confluent_kafka import KafkaError, KafkaException
 
 from deploy.history import Record
-from streaming.pins import Offsets
 
 FENCED_CODES = (
     KafkaError._FENCED,
@@ -22,6 +21,10 @@ FENCED_CODES = (
     KafkaError.INVALID_PRODUCER_EPOCH,
 )
 Headers = tuple[tuple[str, bytes | None], ...]
+
+
+Committed = dict[tuple[str, int], tuple[int, str]]
+"""Topic and partition -> offset and metadata."""
 
 
 class Sent(NamedTuple):
@@ -40,7 +43,7 @@ class Transaction:
     began_s: float
     timeout_s: float
     fate: str = "open"
-    offsets: Offsets = field(default_factory=dict)
+    offsets: Committed = field(default_factory=dict)
 
 
 class Kept(NamedTuple):
@@ -72,7 +75,7 @@ class Broker:
             topic: [[] for _ in range(count)] for topic, count in partitions.items()
         }
         self._coordinated: dict[str, Coordinated] = {}
-        self._groups: dict[str, Offsets] = {}
+        self._groups: dict[str, Committed] = {}
 
     def append(self, sent: Sent, transaction: Transaction | None = None) -> Record:
         """Write a record to the partition of its key."""
@@ -107,14 +110,13 @@ class Broker:
         """How many partitions topics have."""
         return {topic: len(self._topics[topic]) for topic in topics}
 
-    def committed(self, group: str) -> Offsets:
+    def committed(self, group: str) -> Committed:
         """The offsets of a consumer group."""
         return self._groups.setdefault(group, {})
 
-    def commit(self, group: str, offsets: Offsets) -> None:
+    def commit(self, group: str, offsets: Committed) -> None:
         """Move the offsets of a consumer group."""
-        for topic, partitions in offsets.items():
-            self.committed(group).setdefault(topic, {}).update(partitions)
+        self.committed(group).update(offsets)
 
     def init_producer(self, transactional_id: str) -> int:
         """A new epoch for a transactional id, which fences older ones; aborts what they left."""

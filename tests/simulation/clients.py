@@ -13,8 +13,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from streaming.pins import Offsets
-from tests.simulation.broker import Broker, Headers, Sent, Transaction, error
+from tests.simulation.broker import Broker, Committed, Headers, Sent, Transaction, error
 from tests.simulation.course import Course
 
 CALL_FAILS = 0.03
@@ -123,7 +122,7 @@ class Producer:
         self._link.pause("before it sends offsets")
         if self._link.fails("send_offsets_to_transaction"):
             raise error(KafkaError._TIMED_OUT)
-        self._begun().offsets = _offsets_of(offsets)
+        self._begun().offsets = _committed_of(offsets)
         self._group = metadata
 
     def commit_transaction(self, timeout: float) -> None:
@@ -177,7 +176,7 @@ class Consumer:
         known = self._link.broker.committed(self._group)
         return [
             TopicPartition(
-                one.topic, one.partition, known.get(one.topic, {}).get(one.partition, -1)
+                one.topic, one.partition, *known.get((one.topic, one.partition), (-1, ""))
             )
             for one in wanted
         ]
@@ -187,7 +186,7 @@ class Consumer:
 
     def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> None:
         if not self._link.fails("commit of offsets"):
-            self._link.broker.commit(self._group, _offsets_of(offsets))
+            self._link.broker.commit(self._group, _committed_of(offsets))
 
     def close(self) -> None:
         pass
@@ -205,8 +204,7 @@ def _bytes_of(headers: list[Any]) -> Headers:
     )
 
 
-def _offsets_of(places: list[TopicPartition]) -> Offsets:
-    offsets: Offsets = {}
-    for place in places:
-        offsets.setdefault(place.topic, {})[place.partition] = place.offset
-    return offsets
+def _committed_of(places: list[TopicPartition]) -> Committed:
+    return {
+        (place.topic, place.partition): (place.offset, place.metadata or "") for place in places
+    }

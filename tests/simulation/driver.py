@@ -137,7 +137,9 @@ class Driver:
         )
         self.tail.begin()
         self.pause("after its tail has begun")
-        template = MatchRequest(options_of(settings), 0, "", "1970-01-01T00:00:00Z")
+        template = MatchRequest(
+            options_of(settings), 0, "", "1970-01-01T00:00:00Z", part_bytes=world.part_bytes
+        )
         self.frame = Frame(world.broker, self._course, template, self.pause)
         self.frame.warm(*self.tail.head)
         counts = world.broker.counts(settings.events_topics)
@@ -156,7 +158,7 @@ class Driver:
             if end == checkpoint.start:
                 return False
             checkpoint.plan(end)
-        self.frame.start, self.frame.end = checkpoint.start, checkpoint.end()
+        self.frame.begin(checkpoint.start, checkpoint.end())
         self.pause("before its pin")
         self._course.note(f"{self.name} runs batch {checkpoint.batch} to {self.frame.end}")
         self._runner(cast(DataFrame, self.frame), checkpoint.batch)

@@ -13,7 +13,7 @@ from store.errors import StoreError, StoreUnavailable
 from store.lineage import GivenOut
 from store.memory import MemoryStore
 from streaming import snapshots
-from streaming.match import MatchRequest, match_batch
+from streaming.match import MatchRequest, match_batches
 from streaming.packing import PACKED_TYPE
 from streaming.pins import Offsets
 from streaming.refresh import IndexOptions, LiveIndex, RefreshError
@@ -149,8 +149,11 @@ class Frame:
         self._pause = pause
         self._properties: dict[str, str] = {}
         self._workers = [self._new_worker() for _ in range(WORKERS)]
-        self.start: Offsets = {}
-        self.end: Offsets = {}
+        self.begin({}, {})
+
+    def begin(self, start: Offsets, end: Offsets) -> None:
+        """A batch with these events."""
+        self.start, self.end, self._jobs = start, end, 0
 
     @property
     def sparkSession(self) -> Frame:
@@ -174,6 +177,9 @@ class Frame:
 
     def toArrow(self) -> pa.Table:
         """Run one task a partition; their rows in the order of partitions."""
+        if self._jobs:
+            self._pause("between two passes")
+        self._jobs += 1
         (encoded,) = self._properties.values()
         request = decode_batch(self._template, encoded)
         rows: list[pa.RecordBatch] = []
@@ -193,7 +199,7 @@ class Frame:
         for attempt in range(1, TASK_ATTEMPTS + 1):
             number = self._course.below(WORKERS)
             try:
-                rows = list(match_batch(request, batch, self._workers[number]))
+                rows = list(match_batches(request, [batch], self._workers[number]))
             except RefreshError as error:
                 if attempt == TASK_ATTEMPTS:
                     raise TaskFailed(f"{type(error).__name__}: {error}") from error

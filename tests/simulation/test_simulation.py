@@ -110,6 +110,8 @@ MET = (
     "is killed before it commits",
     "is killed after it has committed",
     "is killed before Spark records the batch",
+    "is killed between two passes",
+    "an event was told of in part at another pin",
     "is stopped",
     "Fenced",
     "ConcurrentUpdate",

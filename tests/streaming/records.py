@@ -12,7 +12,7 @@ import pyarrow as pa
 from store.base import LogEntry, PutChange
 from store.records import SubscriptionRecord
 from streaming.changes import ChangesWriter
-from streaming.match import MatchRequest, match_batch
+from streaming.match import MatchRequest, match_batches
 from streaming.packing import Output, unpack
 from streaming.refresh import IndexOptions, LiveIndex
 from streaming.warm import RECORD_TYPE
@@ -84,7 +84,7 @@ def match(live: LiveIndex, batch: pa.RecordBatch, **options: Any) -> Matched:
     """The whole output of a batch, from as many rows as it took."""
     whole = Output()
     counters: dict[str, Any] = {}
-    for packed in match_batch(request_of(**options), batch, live):
+    for packed in match_batches(request_of(**options), [batch], live):
         notifications, dead_letters, counted = (column[0].as_py() for column in packed.columns)
         part = unpack(notifications, dead_letters)
         whole.notify(part.keys, part.values, part.ids, part.kinds)

@@ -13,6 +13,7 @@ import pytest
 from streaming.batch import Totals
 from streaming.metrics import EXECUTORS_MAX, Metrics
 from streaming.pins import Pin
+from streaming.positions import Mark, Positions
 from streaming.progress import ProgressLine, describe
 from streaming.ready import Ready, serve
 from streaming.settings import StreamingSettings, load_settings
@@ -100,9 +101,13 @@ def test_a_folder_without_jars_is_refused(tmp_path: Path) -> None:
 
 def test_a_batch_reaches_its_tasks_whole() -> None:
     pin = Pin(3, 9, 'li"ne', "2026-01-01T00:00:00.000000001Z", {}, {})
-    request = decode_batch(request_of(), encode_batch(pin, {"e": {0: 5, 10: 7}}))
+    mark = Mark(3, 40, 1, "one", "2026-01-01T00:00:00Z")
+    positions = Positions({"e": {0: 5, 10: 7}}, {"e": {10: mark}})
+    request = decode_batch(request_of(), encode_batch(pin, positions, 99))
     assert (request.epoch, request.lineage, request.now) == (9, 'li"ne', pin.now)
     assert request.committed == {"e": {0: 5, 10: 7}}
+    assert request.resumed == {"e": {10: (3, 40)}}
+    assert request.share_bytes == 99
 
 
 def test_a_worker_of_another_release_matches_nothing() -> None:

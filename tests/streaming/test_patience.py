@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from streaming import sink
 from streaming.patience import patiently, within
+from streaming.positions import Positions
 
 
 def failing(code: int, times: int) -> Callable[[], int]:
@@ -86,6 +87,6 @@ def test_offsets_that_cannot_be_sent_end_the_attempt(monkeypatch: pytest.MonkeyP
     transactional._producer, transactional._consumer = Hanging(), Group()
     try:
         with pytest.raises(KafkaException, match="_TIMED_OUT"):
-            transactional._attempt([], {"events": {0: 1}})
+            transactional._attempt([], Positions({"events": {0: 1}}))
     finally:
         ended.set()
