@@ -17,7 +17,9 @@ from index.instants import format_instant, parse_instant
 from index.model import Instant
 from streaming.failpoints import hit
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""What is written of events that are told of in part; all else is 1, which the first release reads.
+"""
 FOLDER = "herald-pins"
 Offsets = dict[str, dict[int, int]]
 """topic -> partition -> the offset after the last one."""
@@ -126,7 +128,7 @@ class PinLog:
 
     def _write_aside(self, pin: Pin) -> Path:
         temporary = self._folder / f".{pin.batch}.{os.getpid()}.tmp"
-        fields = {"v": FORMAT_VERSION} | asdict(pin)
+        fields = {"v": FORMAT_VERSION if pin.partly else 1} | asdict(pin)
         if not pin.partly:
             del fields["partly"]
         content = orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
@@ -148,11 +150,11 @@ class PinLog:
         try:
             fields = orjson.loads(path.read_bytes())
             version = fields.pop("v")
-            if version != FORMAT_VERSION:
+            if version > FORMAT_VERSION:
                 raise PinError(
-                    f"{path} has format {version}, but only {FORMAT_VERSION} is known: a later "
-                    "release wrote it. Start that one; or restore the checkpoint of before the "
-                    "upgrade."
+                    f"{path} has format {version}, but {FORMAT_VERSION} is the last one known: a "
+                    "later release wrote it. Start that one; or restore the checkpoint of before "
+                    "the upgrade."
                 )
             for side in ("start", "end"):
                 fields[side] = offsets_of(fields[side])

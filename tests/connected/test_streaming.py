@@ -52,9 +52,11 @@ def publisher(stack: Stack) -> Publisher:
     return Publisher(stack.env["HERALD_KAFKA_BOOTSTRAP"], stack.env["HERALD_EVENTS_TOPIC"])
 
 
-def wait_live(store: SubscriptionStore, epoch: int, name: str = "query:herald") -> None:
+def wait_live(
+    store: SubscriptionStore, epoch: int, name: str = "query:herald", timeout_s: float = SOON_S
+) -> None:
     """Wait until every later batch is pinned to this epoch or a newer one."""
-    deadline = time.monotonic() + SOON_S
+    deadline = time.monotonic() + timeout_s
     while not any(r.name == name and r.live and r.epoch >= epoch for r in store.readers()):
         assert time.monotonic() < deadline, f"epoch {epoch} is not live: {store.readers()}"
         time.sleep(0.02)

@@ -231,6 +231,74 @@ def value(record: Kept) -> bytes:
     return record.value or b""
 
 
+def told_at_two_epochs(folder: Path) -> tuple[History, int]:
+    """One event, of which one pass tells at epoch 1 and another the rest at 2; and the part."""
+    ChangesWriter(folder, 0, "").append(log())
+    live = LiveIndex(IndexOptions("psthash", str(folder)))
+    event, history = EVENTS[3], History(entries=log())
+    history.events = [Kept("events", 0, 0, None, (), event.value)]
+    live.reach(2, LINEAGE)
+    first = match(live, batch_of(event), now=NOW, lineage=LINEAGE, part_bytes=99, share_bytes=1)
+    while True:
+        _, part, parts = first.counters["reached"]["events"]["0"]
+        if first.output.values:
+            break
+        first = match(
+            live,
+            batch_of(event),
+            now=NOW,
+            lineage=LINEAGE,
+            part_bytes=99,
+            share_bytes=1,
+            committed={"events": {0: 0}},
+            resumed={"events": {0: (part, parts)}},
+        )
+    rest = match(
+        live,
+        batch_of(event),
+        epoch=2,
+        now=NOW,
+        committed={"events": {0: 0}},
+        resumed={"events": {0: (part, parts)}},
+    )
+    pin = Pin(0, 1, LINEAGE, NOW, {"events": {0: 0}}, {"events": {0: 1}})
+    again = replace(pin, epoch=2, partly={"events": {0: (0, part, parts)}})
+    history.pins = [pin, again]
+    for output in (first.output, rest.output):
+        for key, value, name, kind in zip(
+            output.keys, output.values, output.ids, output.kinds, strict=True
+        ):
+            at, made = len(history.notifications), (*HEADERS[kind], ("ce_id", name))
+            history.notifications.append(Kept("notifications", 0, at, key, made, value))
+    assert first.output.values
+    assert rest.output.values
+    return history, part
+
+
+def test_an_event_may_be_told_of_in_part_at_one_epoch_and_in_part_at_the_next(
+    tmp_path: Path,
+) -> None:
+    history, part = told_at_two_epochs(tmp_path)
+    verdict = check(history)
+    assert verdict.holds, verdict.examples
+    write_history(tmp_path / "history", history)
+    assert read_history(tmp_path / "history") == history
+    assert part > 0
+
+
+def test_an_event_told_of_in_part_by_another_pin_than_it_says_is_found(tmp_path: Path) -> None:
+    history, _ = told_at_two_epochs(tmp_path)
+    history.pins[1] = replace(history.pins[1], partly={})
+    assert found(history).keys() >= {"lost", "duplicate"}
+
+
+@pytest.mark.parametrize("at", [0, -1])
+def test_what_is_missing_on_either_side_of_a_cut_is_found(tmp_path: Path, at: int) -> None:
+    history, _ = told_at_two_epochs(tmp_path)
+    history.notifications.pop(at)
+    assert found(history) == {"lost": 1}
+
+
 def test_a_lineage_goes_on_from_what_the_store_kept(history: History) -> None:
     """The store lost the last entry, and another one has its epoch since."""
     lost = history.entries[2]

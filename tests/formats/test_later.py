@@ -36,8 +36,8 @@ def test_a_later_pin_is_refused(deployment: tuple[Path, Path]) -> None:
     checkpoint, _ = deployment
     pin = unfinished(checkpoint)
     path = checkpoint / FOLDER / f"{pin.batch}.json"
-    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"v": 2, "more": 1}))
-    with pytest.raises(PinError, match=rf"{path.name} has format 2, but only 1 .* later"):
+    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"v": 3, "more": 1}))
+    with pytest.raises(PinError, match=rf"{path.name} has format 3, but 2 .* later"):
         unfinished(checkpoint)
 
 

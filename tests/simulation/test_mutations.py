@@ -15,6 +15,7 @@ from store.errors import LogGapError
 from store.memory import MemoryStore
 from streaming.batch import BatchRunner
 from streaming.pins import Offsets, Pin
+from streaming.positions import Mark
 from streaming.refresh import LiveIndex
 from streaming.sink import TransactionalSink
 from streaming.snapshot_files import SnapshotFile
@@ -78,6 +79,23 @@ def test_an_old_driver_that_may_commit_is_found(
     assert holds(folder, {"second driver"})
     monkeypatch.setattr(TransactionalSink, "_new_producer", unfenced)
     assert finds(folder, {"second driver"}, "duplicate")
+
+
+def test_a_driver_that_forgets_how_far_an_event_was_told_of_is_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert holds(folder, {"kill"})
+    monkeypatch.setattr(Mark, "decode", lambda metadata: None)
+    assert finds(folder, {"kill"}, "duplicate")
+
+
+def test_a_pin_that_hides_what_was_told_of_before_it_is_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = {"kill", "lost checkpoint"}
+    assert holds(folder, faults)
+    monkeypatch.setattr(BatchRunner, "_with_partly", lambda self, pin: pin)
+    assert finds(folder, faults, "duplicate", "lost")
 
 
 def test_a_gap_in_the_log_that_is_skipped_is_found(

@@ -111,8 +111,9 @@ def test_a_batch_reaches_its_tasks_whole() -> None:
 
 
 def test_a_worker_of_another_release_matches_nothing() -> None:
-    later = orjson.loads(encode_batch(Pin(3, 9, "", "2026-01-01T00:00:00Z", {}, {}), {})) | {"v": 2}
-    with pytest.raises(RuntimeError, match="in format 2, this worker knows 1: install one release"):
+    pin = Pin(3, 9, "", "2026-01-01T00:00:00Z", {}, {})
+    later = orjson.loads(encode_batch(pin, Positions({}), 99)) | {"v": 3}
+    with pytest.raises(RuntimeError, match="in format 3, this worker knows 2: install one release"):
         decode_batch(request_of(), orjson.dumps(later).decode())
 
 

@@ -5,10 +5,11 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
 
 from index.model import Instant
-from streaming.pins import FOLDER, Pin, PinError, PinLog, instant_now
+from streaming.pins import FOLDER, Partly, Pin, PinError, PinLog, instant_now
 
 PIN = Pin(7, 12, "line", "2026-01-01T00:00:00.5Z", {"e": {0: 1}}, {"e": {0: 5, 11: 2}})
 
@@ -61,6 +62,18 @@ def test_a_pin_can_be_replaced_when_the_store_lost_its_epoch(tmp_path: Path) -> 
     log.pin(PIN)
     log.replace(replace(PIN, epoch=3))
     assert log.pin(PIN).epoch == 3
+
+
+@pytest.mark.parametrize("partly", [{}, {"events": {1: (8, 3, 40)}}])
+def test_only_a_pin_with_events_told_of_in_part_has_a_later_format(
+    tmp_path: Path, partly: Partly
+) -> None:
+    pins = PinLog(tmp_path, 10)
+    wanted = Pin(0, 1, "one", instant_now(0), {}, {}, partly)
+    pins.pin(wanted)
+    (path,) = tmp_path.glob("*/0.json")
+    assert orjson.loads(path.read_bytes())["v"] == (2 if partly else 1)
+    assert pins.find(0) == wanted
 
 
 def test_pins_are_kept_as_long_as_the_offsets_of_their_batches(tmp_path: Path) -> None:
