@@ -20,11 +20,12 @@ from pyspark.sql import DataFrame
 from streaming.drift import EventWatch
 from streaming.failpoints import hit
 from streaming.metrics import Metrics
+from streaming.offset_log import planned_offsets
+from streaming.pace import Pace
 from streaming.packing import Output, unpack
 from streaming.pins import Offsets, Pin, PinLog, instant_now
 from streaming.positions import Mark, Positions
 from streaming.sink import Sink
-from streaming.source import planned_offsets
 from streaming.tail import Head
 from streaming.task import PROPERTY, encode_batch
 
@@ -68,6 +69,7 @@ class BatchRunner:
     """What foreachBatch calls.
 
     head       gives the newest epoch that may be pinned; it may wait for one.
+    pace       decides whether a batch runs as planned, and is told what batches took.
     clock      nanoseconds since 1970, what batches are pinned by.
     failure    the exception that ended the query, which Spark passes on only as text.
     """
@@ -80,6 +82,7 @@ class BatchRunner:
         metrics: Metrics,
         watch: EventWatch,
         checkpoint: Path,
+        pace: Pace,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._head = head
@@ -88,6 +91,7 @@ class BatchRunner:
         self._metrics = metrics
         self._watch = watch
         self._checkpoint = checkpoint
+        self._pace = pace
         self._clock = clock
         self._previous: Pin | None = None
         self._passes = 0
@@ -100,6 +104,7 @@ class BatchRunner:
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Run one batch; raises to end the query."""
         with self._running:
+            self.failure = None
             try:
                 if self._stopping:
                     # The batch before this one is now known to be recorded by Spark.
@@ -129,14 +134,19 @@ class BatchRunner:
         hit("batch.planned")
         pin, is_replay = self._pin(batch, end)
         hit("batch.pinned")
+        if pin.end != end:
+            self._pace.turn(batch, pin.end)
         self._previous = pin
-        self._metrics.step_seconds.labels("pin").observe(time.perf_counter() - started)
+        pinned = time.perf_counter()
+        self._metrics.step_seconds.labels("pin").observe(pinned - started)
         self._passes = 0
         while self._sink.positions.lacking(Positions(end)):
             if self._passes:
                 self._between_passes()
             pin = self._run_pass(frame, pin, is_replay)
             self._passes += 1
+        if self._passes:
+            self._pace.note(batch, end, time.perf_counter() - pinned)
         self._metrics.batches.inc()
         self._metrics.pinned_epoch.set(pin.epoch)
         self._metrics.epoch_lag.set(self._head().epoch - pin.epoch)
@@ -166,15 +176,17 @@ class BatchRunner:
 
     def _pin(self, batch: int, end: Offsets) -> tuple[Pin, bool]:
         """The batch's pin, and whether an earlier driver had made it."""
-        wanted = self._wanted(batch, end)
-        pin = self._pins.pin(wanted)
-        if pin is wanted:
-            return pin, False
-        _log.info("batch %d is replayed at epoch %d", batch, pin.epoch)
-        known = self._with_partly(pin)
-        if known is not pin:
-            self._pins.replace(known)
-        return known, True
+        known = self._pins.find(batch)
+        if known is None:
+            wanted = self._wanted(batch, self._pace.end_of(batch, end))
+            known = self._pins.pin(wanted)
+            if known is wanted:
+                return wanted, False
+        _log.info("batch %d was pinned before, at epoch %d", batch, known.epoch)
+        pin = self._with_partly(known)
+        if pin is not known:
+            self._pins.replace(pin)
+        return pin, True
 
     def _wanted(self, batch: int, end: Offsets) -> Pin:
         head = self._head()

@@ -9,9 +9,7 @@ import threading
 import time
 from functools import partial
 from types import FrameType
-from typing import Any
 
-import orjson
 from confluent_kafka import KafkaException
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -19,32 +17,31 @@ from pyspark.sql import SparkSession
 from index.registry import get
 from store import StoreSettings, SubscriptionStore, open_store
 from store.errors import StoreError, StoreUnavailable
-from streaming.batch import BatchRunner, Stopped
+from streaming.backlog import Backlog
+from streaming.batch import BatchRunner
 from streaming.drift import EventWatch
 from streaming.failpoints import arm
-from streaming.match import MatchRequest, match_partition
+from streaming.limit import BatchLimit, load_limit
+from streaming.match import MatchRequest
 from streaming.metrics import Metrics
+from streaming.pace import Pace
 from streaming.packing import PACKED_DDL
-from streaming.passthrough import pass_partition
 from streaming.pins import PinError, PinLog, instant_now
 from streaming.positions import PositionError
 from streaming.progress import ProgressLine
+from streaming.query import MatchingQuery
 from streaming.ready import Ready, serve
 from streaming.refresh import IndexOptions
 from streaming.settings import StreamingSettings
 from streaming.sink import Fenced, Sink, open_sink
 from streaming.snapshot_files import updatable
-from streaming.source import SourceError, open_session, read_events
+from streaming.source import SourceError, open_session
 from streaming.tail import SnapshotFailed, Tail
-from streaming.task import run_task
 from streaming.topics import TopicError, ensure_topics, record_bytes_max, refuse_lost_topics
 from streaming.warm import idle_partition, warm_partition
 
 CODE_STOPPED, CODE_FAILED, CODE_REFUSED, CODE_FENCED = 0, 1, 2, 3
 REFUSALS = (SourceError, TopicError, PinError, PositionError, StoreError, TypeError, LookupError)
-STOP_SECONDS_MAX = 15.0
-RECORDED_SECONDS_MAX = 1.0
-"""Wait for Spark to record the last batch; else it is replayed, which changes nothing."""
 
 _log = logging.getLogger("streaming")
 
@@ -91,8 +88,16 @@ class Job:
         runner: BatchRunner
         tail = Tail(self._connect, settings, self._metrics, lambda: runner.oldest_pin())
         watch = EventWatch(settings.snapshot_dir.absolute(), self._metrics, tail.ask_for_snapshot)
+        backlog = Backlog(settings, self._metrics)
+        pace = self._pace(backlog)
         runner = BatchRunner(
-            tail.head_with_files, self._pins, sink, self._metrics, watch, settings.checkpoint_dir
+            tail.head_with_files,
+            self._pins,
+            sink,
+            self._metrics,
+            watch,
+            settings.checkpoint_dir,
+            pace,
         )
         self._ready.waiting_for = "the subscription store"
         try:
@@ -100,11 +105,21 @@ class Job:
                 return CODE_STOPPED
             self._ready.waiting_for = "the index in every worker"
             self._warm(session, template, tail)
-            return self._stream(session, template, runner, sink)
+            query = MatchingQuery(session, settings, template, runner, pace)
+            return self._stream(query, runner, backlog, sink)
         finally:
             tail.stop()
             sink.close()
             session.stop()
+
+    def _pace(self, backlog: Backlog) -> Pace:
+        settings = self._settings
+        limit = BatchLimit(
+            load_limit(settings.checkpoint_dir),
+            settings.max_offsets_per_trigger,
+            settings.batch_seconds_target,
+        )
+        return Pace(limit, backlog.ends, settings.checkpoint_dir, self._metrics)
 
     def _connect(self) -> SubscriptionStore:
         return open_store(StoreSettings(url=self._settings.store_url))
@@ -148,49 +163,25 @@ class Job:
         ).toArrow()
 
     def _stream(
-        self, session: SparkSession, template: MatchRequest, runner: BatchRunner, sink: Sink
+        self, query: MatchingQuery, runner: BatchRunner, backlog: Backlog, sink: Sink
     ) -> int:
-        settings = self._settings
-        function = pass_partition if settings.matcher == "passthrough" else match_partition
-        packed = read_events(session, settings, sink.committed).mapInArrow(
-            partial(run_task, template, function), PACKED_DDL
-        )
-        writer = packed.writeStream.queryName(settings.query_name).foreachBatch(runner)
-        query = (
-            writer.option("checkpointLocation", str(settings.checkpoint_dir.absolute()))
-            .trigger(processingTime=f"{settings.trigger_ms} milliseconds")
-            .start()
-        )
+        query.start(sink.committed)
         self._ready.waiting_for = ""
-        _log.info("query %s is matching %s", settings.query_name, settings.events_topic)
+        _log.info("query %s is matching %s", self._settings.query_name, self._settings.events_topic)
         line = ProgressLine()
         try:
             while not self._stop.is_set():
-                if query.awaitTermination(1):
+                if query.ends_within(1):
                     break
                 line.show(runner.totals)
-                self._show_lag(query)
+                backlog.show(sink.committed)
         except StreamingQueryException as error:
             return self._why_ended(runner, error)
         finally:
             line.end()
             self._ready.waiting_for = "the end"
-        self._stop_query(query, runner)
+        query.stop()
         return CODE_STOPPED
-
-    def _stop_query(self, query: Any, runner: BatchRunner) -> None:
-        """Let the running batch end, wait until Spark has recorded it, then stop."""
-        if not runner.stop(STOP_SECONDS_MAX):
-            _log.warning("the running batch takes too long to wait for; it will be replayed")
-        deadline = time.monotonic() + RECORDED_SECONDS_MAX
-        while time.monotonic() < deadline and not runner.parked.wait(0.02):
-            if not query.status["isTriggerActive"]:
-                break
-        try:
-            query.stop()
-        except StreamingQueryException as error:
-            if not isinstance(runner.failure, Stopped):
-                _log.warning("%s", error)
 
     def _why_ended(self, runner: BatchRunner, error: StreamingQueryException) -> int:
         failure = runner.failure
@@ -199,20 +190,6 @@ class Job:
             return CODE_FENCED
         _log.error("the query ended: %s", failure or error)
         return CODE_FAILED
-
-    def _show_lag(self, query: Any) -> None:
-        """Consumer lag from Spark's own last report."""
-        progress = query.lastProgress
-        if progress is None or not progress.sources:
-            return
-        source = progress.sources[0]
-        latest, end = (
-            orjson.loads(text or "null") or {} for text in (source.latestOffset, source.endOffset)
-        )
-        for topic, partitions in latest.items():
-            for partition, offset in partitions.items():
-                lag = offset - end.get(topic, {}).get(partition, 0)
-                self._metrics.consumer_lag.labels(topic, partition).set(max(0, lag))
 
 
 def main(settings: StreamingSettings) -> int:

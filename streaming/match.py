@@ -89,7 +89,7 @@ def match_batches(
         records = without_committed(batch, request.committed)
         skipped, first = batch.num_rows - records.num_rows, 0
         while not share.is_spent:
-            part = records.slice(first, live.pace.rows)
+            part = records.slice(first, live.slice_size.rows)
             yield from _match_slice(request, part, live, share, skipped)
             skipped, first = 0, first + part.num_rows
             if first >= records.num_rows:
@@ -113,7 +113,7 @@ def _match_slice(
     )
     decode_s = clock.lap()
     matches = live.match(decoded.events, request.instant, request.epoch)
-    live.pace.note(len(records), len(matches.row))
+    live.slice_size.note(len(records), len(matches.row))
     match_s = clock.lap()
     hit("match.matched")
     counters: dict[str, Any] = {

@@ -66,6 +66,21 @@ class Metrics:
         self.consumer_lag = Gauge(
             "herald_consumer_lag", "Events not read yet.", ["topic", "partition"], registry=registry
         )
+        self.batch_limit = Gauge(
+            "herald_batch_limit", "Events of one micro-batch at most, as of now.", registry=registry
+        )
+        self.turn_seconds = Histogram(
+            "herald_restart_seconds",
+            "Time to start the query again within its session.",
+            buckets=BUCKETS_S,
+            registry=registry,
+        )
+        self.replans = Counter(
+            "herald_replans",
+            "Batches planned anew, by reason: limit or skew.",
+            ["reason"],
+            registry=registry,
+        )
         self.store_up = Gauge(
             "herald_store_up", "1 when the subscription store answers.", registry=registry
         )

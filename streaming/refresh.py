@@ -33,7 +33,7 @@ from store.base import LogEntry, PutChange
 from store.records import SubscriptionRecord
 from streaming.changes import ChangesMissing, ChangesReader
 from streaming.failpoints import hit
-from streaming.pace import Pace
+from streaming.slice_size import SliceSize
 from streaming.snapshot_files import (
     SnapshotFile,
     find_snapshots,
@@ -68,7 +68,7 @@ class LiveIndex:
     epoch, lineage   what it has applied; a batch may ask for it or for an older epoch it still has.
     base_epoch       of the snapshot it stands on; 0: none.
     targets          those of its subscriptions that have matched.
-    pace             how many events it is asked to match at once.
+    slice_size       how many events it is asked to match at once.
     """
 
     def __init__(self, options: IndexOptions) -> None:
@@ -77,7 +77,7 @@ class LiveIndex:
         self._index: Updatable | None = None
         self._reader = ChangesReader(self._folder)
         self.targets = TargetTable()
-        self.pace = Pace()
+        self.slice_size = SliceSize()
         self._unreadable: set[str] = set()
         self._change_count = 0
         self._lineages = {0: ""}

@@ -114,7 +114,13 @@ class StreamingSettings(BaseSettings):
         description="Milliseconds from the start of a batch to the next; 0: at once.",
     )
     max_offsets_per_trigger: int = Field(
-        default=50_000, ge=1, description="Events of one micro-batch at most."
+        default=50_000, ge=1, description="Events of one micro-batch at most, however cheap."
+    )
+    batch_seconds_target: float = Field(
+        default=3.0,
+        ge=0.5,
+        le=3_600,
+        description="How long a full micro-batch shall take; sets how many events it has.",
     )
     batches_retained: int = Field(
         default=100, ge=2, description="Batches whose offsets and pins are kept."

@@ -13,7 +13,7 @@ import orjson
 from pyspark.sql import DataFrame, SparkSession
 
 from streaming.decode import COLUMNS
-from streaming.pins import Offsets, offsets_of
+from streaming.pins import Offsets
 from streaming.scratch import open_scratch
 from streaming.settings import StreamingSettings
 from streaming.topics import partitions_of
@@ -22,7 +22,6 @@ CHECKPOINT_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 """The default one starts a shell for each file's permissions: a third of a small batch's time."""
-OFFSETS_LOG_VERSION = "v1"
 TASK_ATTEMPTS = 4
 LOCAL_OPTIONS = (
     "spark.driver.host",
@@ -140,15 +139,15 @@ def write_log_options(settings: StreamingSettings) -> Path:
 
 
 def read_events(
-    session: SparkSession, settings: StreamingSettings, committed: Offsets
+    session: SparkSession, settings: StreamingSettings, committed: Offsets, limit: int
 ) -> DataFrame:
-    """The stream of records with the columns that decoding needs."""
+    """The stream of records with the columns that decoding needs, `limit` a batch."""
     reader = session.readStream.format("kafka").options(
         **{
             "kafka.bootstrap.servers": settings.kafka_bootstrap,
             "subscribe": ",".join(settings.events_topics),
             "startingOffsets": starting_offsets(settings, committed),
-            "maxOffsetsPerTrigger": str(settings.max_offsets_per_trigger),
+            "maxOffsetsPerTrigger": str(limit),
             "includeHeaders": "true",
             "failOnDataLoss": "true",
             "kafka.isolation.level": "read_committed",
@@ -179,22 +178,3 @@ def starting_offsets(
         for topic, count in partitions.items()
     }
     return orjson.dumps(offsets).decode()
-
-
-def planned_offsets(checkpoint: Path, batch: int) -> Offsets:
-    """The end of a batch as Spark planned it, from its offset log.
-
-    The file is there before the batch runs: a version, a line of metadata, a line a source.
-    """
-    path = checkpoint / "offsets" / str(batch)
-    try:
-        version, _, planned = path.read_text(encoding="utf-8").splitlines()
-        if version != OFFSETS_LOG_VERSION:
-            raise ValueError(f"format {version}, but only {OFFSETS_LOG_VERSION} is known")
-        return offsets_of(orjson.loads(planned))
-    except (OSError, ValueError, AttributeError) as error:
-        raise SourceError(
-            f"{path} is not the offset log of one Kafka source ({error}); the checkpoint is "
-            "damaged, of another query, or of a later release: restore it, start that release, or "
-            "choose another HERALD_CHECKPOINT_DIR."
-        ) from error

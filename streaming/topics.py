@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ConfigResource,
     NewTopic,
+    OffsetSpec,
 )
 
 from streaming.pins import Offsets
@@ -120,3 +122,24 @@ def refuse_lost_topics(settings: StreamingSettings, committed: Offsets) -> None:
                 )
     finally:
         consumer.close()
+
+
+def boundaries(
+    admin: AdminClient, topics: tuple[str, ...], are_first: bool, timeout_s: float
+) -> Offsets:
+    """The first offset of each partition of these topics, or the one after the last.
+
+    KafkaException if the broker does not answer in time.
+    """
+    asked: Any = OffsetSpec
+    spec = asked.earliest() if are_first else asked.latest()
+    places = [
+        TopicPartition(topic, partition)
+        for topic in topics
+        for partition in admin.list_topics(topic, timeout=timeout_s).topics[topic].partitions
+    ]
+    futures = admin.list_offsets(dict.fromkeys(places, spec), request_timeout=timeout_s)
+    found: Offsets = {}
+    for place, future in futures.items():
+        found.setdefault(place.topic, {})[place.partition] = future.result().offset
+    return found

@@ -101,8 +101,12 @@ class Publisher:
         self._topic = topic
         self.places: set[tuple[int, int]] = set()
 
-    def publish(self, value: bytes, headers: Any = None, key: bytes | None = None) -> None:
-        self._producer.produce(self._topic, value, key, headers=headers, on_delivery=self._note)
+    def publish(
+        self, value: bytes, headers: Any = None, key: bytes | None = None, partition: int = -1
+    ) -> None:
+        self._producer.produce(
+            self._topic, value, key, partition, headers=headers, on_delivery=self._note
+        )
         self._producer.poll(0)
 
     def flush(self) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import orjson
 
+from streaming import offset_log
+from streaming.offset_log import planned_offsets
 from streaming.pins import Offsets, offsets_of
-from streaming.source import OFFSETS_LOG_VERSION, planned_offsets
 
 
 class ConcurrentUpdate(Exception):
@@ -43,7 +44,7 @@ class Checkpoint:
     def plan(self, end: Offsets) -> None:
         """Decide how far the next batch goes."""
         encoded = orjson.dumps(end, option=orjson.OPT_NON_STR_KEYS).decode()
-        self._write("offsets", f"{OFFSETS_LOG_VERSION}\n{{}}\n{encoded}")
+        self._write("offsets", f"{offset_log.VERSION}\n{{}}\n{encoded}")
         self.is_planned = True
         expired = self.batch - self._retained
         for name in ("offsets", "commits"):

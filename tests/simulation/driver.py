@@ -15,8 +15,10 @@ from pyspark.sql import DataFrame
 from store.errors import StoreError
 from streaming.batch import BatchRunner
 from streaming.drift import EventWatch
+from streaming.limit import BatchLimit
 from streaming.match import MatchRequest
 from streaming.metrics import Metrics
+from streaming.pace import Pace, Replanned
 from streaming.pins import Offsets, Pin, PinError, PinLog
 from streaming.refresh import RefreshError
 from streaming.sink import (
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 RECORD_BYTES_MAX = 1_000_000
+LIMIT = 50_000
+"""Events of a batch, more than any schedule has."""
 
 
 ENDS = (
@@ -115,6 +119,8 @@ class Driver:
         self.tail.spawn = self._spawn
         self.frame: Frame
         self._runner: BatchRunner
+        self._pace: Pace
+        self._limit: BatchLimit
         self._checkpoint: Checkpoint
 
     def start(self) -> bool:
@@ -126,6 +132,8 @@ class Driver:
         sink = self._open_sink()
         self.pause("after it has opened its sink")
         watch = EventWatch(settings.snapshot_dir, metrics, self.tail.ask_for_snapshot)
+        self._limit = BatchLimit(LIMIT, LIMIT, target_s=1e9)
+        self._pace = Pace(self._limit, self._ends, settings.checkpoint_dir, metrics, world.steady_s)
         self._runner = BatchRunner(
             lambda: self.tail.head,
             pins,
@@ -133,6 +141,7 @@ class Driver:
             metrics,
             watch,
             settings.checkpoint_dir,
+            self._pace,
             world.wall_ns,
         )
         self.tail.begin()
@@ -161,7 +170,15 @@ class Driver:
         self.frame.begin(checkpoint.start, checkpoint.end())
         self.pause("before its pin")
         self._course.note(f"{self.name} runs batch {checkpoint.batch} to {self.frame.end}")
-        self._runner(cast(DataFrame, self.frame), checkpoint.batch)
+        if self._course.chance(0.2):  # as if events had come to cost something else
+            self._limit.value = self._course.pick((1, 2, 4, LIMIT))
+        try:
+            self._runner(cast(DataFrame, self.frame), checkpoint.batch)
+        except Replanned as replanned:
+            self._course.note(f"{self.name} starts its query again: {replanned}")
+            self._pace.limit_to_apply()
+            self._world.replans += 1
+            return True
         self.pause("before Spark records the batch")
         checkpoint.record()
         return True
@@ -205,6 +222,11 @@ class Driver:
         course.note(f"{self.name} opens its sink")
         sink.open()
         return sink
+
+    def _ends(self) -> Offsets:
+        return {
+            topic: self._world.broker.ends(topic) for topic in self._world.settings.events_topics
+        }
 
     def _drawn_end(self, start: Offsets) -> Offsets:
         """A planned end: all there is, or less."""

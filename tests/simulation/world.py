@@ -89,7 +89,7 @@ class World:
         self._unproved: list[int] = []
         """Epochs acknowledged while some driver could not be expected to know of them soon."""
         self.weights: dict[Callable[[World], None], float] = {}
-        self.repins = 0
+        self.repins = self.replans = 0
         self.has_lost_checkpoint = self.has_jumped = self.had_two_drivers = False
         self.links: list[Link] = []
         self.found: list[str] = []

@@ -11,9 +11,12 @@ from pyspark.sql import DataFrame
 
 from streaming.batch import BatchRunner, Stopped, Told
 from streaming.drift import EventWatch
+from streaming.limit import BatchLimit
 from streaming.metrics import Metrics
+from streaming.offset_log import planned_offsets
+from streaming.pace import Pace, Replanned
 from streaming.packing import Output
-from streaming.pins import Pin, PinLog
+from streaming.pins import Offsets, Pin, PinLog
 from streaming.positions import Mark, Positions
 from streaming.sink import Sink
 from streaming.tail import Head
@@ -30,8 +33,9 @@ class Matching:
         self.pins.pin(PIN)
         watch = EventWatch(folder, Metrics(), lambda: None)
         self.sink = SimpleNamespace(positions=Positions({}), write=self.write)
+        sink, pace = cast(Sink, self.sink), SimpleNamespace(note=self.note)
         self.runner = BatchRunner(
-            lambda: head, self.pins, cast(Sink, self.sink), Metrics(), watch, folder
+            lambda: head, self.pins, sink, Metrics(), watch, folder, cast(Pace, pace)
         )
         self.asked: list[int] = []
         self.steps = [Positions(PIN.end)]
@@ -40,6 +44,9 @@ class Matching:
 
     def write(self, outputs: list[Output], reached: Positions) -> None:
         self.sink.positions = self.sink.positions.with_later(reached)
+
+    def note(self, batch: int, end: Offsets, seconds: float) -> None:
+        """Takes nothing in: the limit of batches is another test's."""
 
     def match_at(self, frame: DataFrame, pin: Pin) -> Told:
         self.asked.append(pin.epoch)
@@ -137,3 +144,21 @@ def test_another_failure_ends_the_query(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="out of memory"):
         matching.match(is_replay=True)
     assert matching.pins.find(7) == PIN
+
+
+def test_a_plan_that_differs_from_its_pin_is_exchanged(tmp_path: Path) -> None:
+    """As a crash leaves it between the two, or a second driver that pinned the batch first."""
+    log = tmp_path / "offsets"
+    log.mkdir()
+    (log / str(PIN.batch)).write_text('v1\n{}\n{"events":{"0":9}}')
+    metrics = Metrics()
+    pins = PinLog(tmp_path, 10)
+    pins.pin(PIN)
+    pace = Pace(BatchLimit(10, 10, 1.0), dict, tmp_path, metrics)
+    watch = EventWatch(tmp_path, metrics, lambda: None)
+    sink = cast(Sink, None)
+    runner = BatchRunner(lambda: Head(90, "lost"), pins, sink, metrics, watch, tmp_path, pace)
+    with pytest.raises(Replanned):
+        runner(FRAME, PIN.batch)
+    assert planned_offsets(tmp_path, PIN.batch) == PIN.end
+    assert isinstance(runner.failure, Replanned)

@@ -12,12 +12,13 @@ import pytest
 
 from streaming.batch import Totals
 from streaming.metrics import EXECUTORS_MAX, Metrics
+from streaming.offset_log import planned_offsets, replace_plan
 from streaming.pins import Pin
 from streaming.positions import Mark, Positions
 from streaming.progress import ProgressLine, describe
 from streaming.ready import Ready, serve
 from streaming.settings import StreamingSettings, load_settings
-from streaming.source import SourceError, connector_jars, planned_offsets, retrying
+from streaming.source import SourceError, connector_jars, retrying
 from streaming.task import decode_batch, encode_batch, run_task
 from streaming.warm import warm_kernels
 from tests.streaming.records import request_of
@@ -74,6 +75,18 @@ def test_the_offsets_of_a_batch_are_read_from_sparks_log(tmp_path: Path) -> None
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "4").write_text(OFFSETS)
     assert planned_offsets(tmp_path, 4) == {"events": {0: 12, 11: 3}}
+
+
+def test_a_plan_is_exchanged_and_the_rest_of_its_file_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "offsets"
+    folder.mkdir()
+    (folder / "4").write_text(OFFSETS)
+    (folder / ".4.crc").write_bytes(b"of the former content")
+    replace_plan(tmp_path, 4, {"events": {0: 2, 11: 3}})
+    assert [path.name for path in folder.iterdir()] == ["4"]
+    assert planned_offsets(tmp_path, 4) == {"events": {0: 2, 11: 3}}
+    lines = [text.splitlines() for text in ((folder / "4").read_text(), OFFSETS)]
+    assert lines[0][:2] == lines[1][:2]
 
 
 @pytest.mark.parametrize(
