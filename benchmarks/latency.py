@@ -78,13 +78,22 @@ class Heard:
             self.first.setdefault(told["subscription"], now)
 
 
+@dataclass(frozen=True)
+class Latencies:
+    """What was published and heard in all, and the seconds of those that were timed."""
+
+    published: int
+    notifications: int
+    seconds: list[float]
+
+
 def notification_latencies(
     environment: Mapping[str, str],
     payloads: Sequence[bytes],
     per_s: float,
     duration_s: float,
     warm_s: float,
-) -> list[float]:
+) -> Latencies:
     """Seconds from handing an event to the client to reading its notification, one each.
 
     Events of the first `warm_s` seconds are published, too, and left out: a JVM that has just
@@ -100,11 +109,12 @@ def notification_latencies(
         pacer.stop()
         listener.wait_end()
     warm = int(warm_s * per_s)
-    return [
+    seconds = [
         second - pacer.published_at[row]
         for second, row in zip(heard.seconds, heard.rows, strict=True)
         if row >= warm
     ]
+    return Latencies(publisher.published, len(heard.rows), seconds)
 
 
 @dataclass(frozen=True)

@@ -8,23 +8,16 @@ run, so their ratio says what decoding, matching and notifying cost.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import Message
 
-from benchmarks import latency
+from benchmarks import latency, variant
 from deploy.flow import Flow
 from deploy.stack import Stack
 
-PASSTHROUGH = {
-    "HERALD_MATCHER": "passthrough",
-    "HERALD_QUERY_NAME": "passthrough",
-    "HERALD_EVENTS_TOPIC": "passthrough-events",
-    "HERALD_NOTIFICATIONS_TOPIC": "passthrough-records",
-    "HERALD_DEAD_LETTERS_TOPIC": "passthrough-dead-letters",
-}
+PASSTHROUGH = {"HERALD_MATCHER": "passthrough"}
 """How the pass-through's driver differs from the stack's own."""
 WARM_EVENTS = 5_000
 LATENCY_EVENTS_PER_S = 1_000.0
@@ -65,7 +58,7 @@ def bench(
     )
     latencies = latency.notification_latencies(
         stack.env, payloads, LATENCY_EVENTS_PER_S, plan.latency_s, LATENCY_WARM_S
-    )
+    ).seconds
     progress(f"freshness of {plan.writes} writes")
     fresh = latency.freshness(stack.env, payloads, LATENCY_EVENTS_PER_S, plan.writes)
     return {
@@ -99,27 +92,8 @@ def passthrough_rate(
     stack: Stack, payloads: Sequence[bytes], watch: Callable[[int], None]
 ) -> float:
     """Events a second of the pass-through; the stack's own driver is away meanwhile."""
-    with passthrough_driver(stack):
+    with variant.standing_in(stack, "passthrough", PASSTHROUGH):
         return rate(stack, payloads, watch, len(payloads))
-
-
-@contextmanager
-def passthrough_driver(stack: Stack) -> Iterator[None]:
-    """Run the pass-through in place of the stack's driver."""
-    own = {name: stack.env.get(name) for name in PASSTHROUGH}
-    checkpoint = stack.env["HERALD_CHECKPOINT_DIR"]
-    stack.env.update(PASSTHROUGH, HERALD_CHECKPOINT_DIR=f"{checkpoint}-passthrough")
-    stack.restart("driver")
-    try:
-        yield
-    finally:
-        stack.env["HERALD_CHECKPOINT_DIR"] = checkpoint
-        for name, value in own.items():
-            if value is None:
-                del stack.env[name]
-            else:
-                stack.env[name] = value
-        stack.restart("driver")
 
 
 def rate(

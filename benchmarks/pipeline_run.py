@@ -1,4 +1,4 @@
-"""The stage of `./herald bench pipeline`: a stack of its own, subscriptions of some workload."""
+"""The stage of `./herald bench pipeline` and `delivery`: a stack of its own, with subscriptions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import pipeline
+import numpy as np
+
+from benchmarks import delivery, pipeline
 from benchmarks.matching import batches_of
 from benchmarks.workloads import begen
 from deploy.demo import flights, generated
@@ -41,23 +43,49 @@ def run(
     amounts: tuple[int, float, int],
     progress: Callable[[str], None],
 ) -> dict[str, object]:
-    """Start a stack on free ports in a folder of its own, register, measure, stop it.
+    """Herald against a pass-through.
 
-    size   name of the workload, subscriptions and events
+    size      name of the workload, subscriptions and events
+    amounts   rounds, seconds of latency, writes
     """
     rounds, latency_s, writes = amounts
+
+    def measure(stack: Stack, load: Load, matches: Sequence[int]) -> dict[str, object]:
+        plan = pipeline.Plan(rounds, latency_s, writes, sum(matches))
+        return pipeline.bench(stack, load.payloads, plan, progress)
+
+    return _on_stage(size, progress, measure)
+
+
+def compare_deliveries(
+    size: tuple[str, int, int], amounts: tuple[int, float], progress: Callable[[str], None]
+) -> dict[str, object]:
+    """exactly_once against at_least_once; see `run`."""
+
+    def measure(stack: Stack, load: Load, matches: Sequence[int]) -> dict[str, object]:
+        return delivery.bench(stack, load.payloads, matches, amounts, progress)
+
+    return _on_stage(size, progress, measure)
+
+
+def _on_stage(
+    size: tuple[str, int, int],
+    progress: Callable[[str], None],
+    measure: Callable[[Stack, Load, Sequence[int]], dict[str, object]],
+) -> dict[str, object]:
+    """Start a stack on free ports in a folder of its own, register, measure, stop it."""
     name, subscription_count, event_count = size
     progress(f"drawing {name}")
     load = (_flights if name == "flights" else _ads)(subscription_count, event_count)
     progress(f"counting with {REFERENCE} how many notifications must come out")
-    plan = pipeline.Plan(rounds, latency_s, writes, _matches(load))
+    matches = _matches(load)
     settings = StackSettings().on_free_ports()
     with tempfile.TemporaryDirectory(prefix="herald-bench-") as folder:
         progress("starting Kafka, Valkey, the API and Spark")
         with Stack(Path(folder), settings) as stack:
             progress("registering the subscriptions")
             registered = _register(f"http://127.0.0.1:{settings.api_port}", load.forms())
-            figures = pipeline.bench(stack, load.payloads, plan, progress)
+            figures = measure(stack, load, matches)
     return {"workload": name, "subscriptions": registered, **figures}
 
 
@@ -82,15 +110,15 @@ def _ads(subscription_count: int, event_count: int) -> Load:
     )
 
 
-def _matches(load: Load) -> int:
-    """How many pairs of an event and a subscription match."""
+def _matches(load: Load) -> list[int]:
+    """How many subscriptions each event matches."""
     subscriptions = (Subscription(form["id"], filter_of(form)) for form in load.forms())
     index = get(REFERENCE).build(subscriptions)
-    count = 0
+    counts: list[int] = []
     for payloads in batches_of(load.payloads):
         events = decode_payloads(payloads, index.vocabulary).events
-        count += index.match(events, Instant(0, 0)).row.size
-    return count
+        counts += np.diff(index.match(events, Instant(0, 0)).start).tolist()
+    return counts
 
 
 def _register(base_url: str, forms: Iterable[dict[str, Any]]) -> int:

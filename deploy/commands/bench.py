@@ -20,8 +20,8 @@ from index import registry
 from index.model import Subscription
 
 help = (
-    "measure matching (match), reading events (decode), the whole path (pipeline), or the papers' "
-    "figures (paper)"
+    "measure matching (match), reading events (decode), the whole path (pipeline), what exactly "
+    "once costs (delivery), or the papers' figures (paper)"
 )
 
 ROUNDS = 3
@@ -53,21 +53,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     paper.add_argument("--json", action="store_true", help="print as JSON how they came out")
     whole = kinds.add_parser("pipeline", help="the whole path against a pass-through of it")
-    whole.add_argument(
+    delivery = kinds.add_parser("delivery", help="exactly once against at least once")
+    for one in (whole, delivery):
+        _add_load(one)
+    whole.add_argument("--writes", type=int, default=200, help="writes for freshness")
+
+
+def _add_load(parser: argparse.ArgumentParser) -> None:
+    """What goes through the whole path, and how often."""
+    parser.add_argument(
         "--workload",
         choices=("flights", "ads"),
         default="flights",
         help="the demo's subscriptions to flights, or advertisements as in the PS-Tree paper, of "
         "which an event matches 2.5 on average",
     )
-    whole.add_argument(
+    parser.add_argument(
         "--subscriptions", type=int, default=100_000, help="generated ones; flights have 40 more"
     )
-    whole.add_argument("--events", type=int, default=100_000, help="events a round")
-    whole.add_argument("--rounds", type=int, default=2, help="rates are medians of these")
-    whole.add_argument("--seconds", type=float, default=30, help="how long latency is measured")
-    whole.add_argument("--writes", type=int, default=200, help="writes for freshness")
-    whole.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--events", type=int, default=100_000, help="events a round")
+    parser.add_argument("--rounds", type=int, default=2, help="rates are medians of these")
+    parser.add_argument("--seconds", type=float, default=30, help="how long latency is measured")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -76,7 +83,12 @@ def run(arguments: argparse.Namespace) -> int:
         return _bench_paper(arguments)
     if arguments.rounds < 1:
         raise UserError("--rounds must be 1 or more")
-    kinds = {"match": _bench_match, "decode": _bench_decode, "pipeline": _bench_pipeline}
+    kinds = {
+        "match": _bench_match,
+        "decode": _bench_decode,
+        "pipeline": _bench_pipeline,
+        "delivery": _bench_delivery,
+    }
     return kinds[arguments.kind](arguments)
 
 
@@ -113,6 +125,13 @@ def _bench_pipeline(arguments: argparse.Namespace) -> int:
     size = arguments.workload, arguments.subscriptions, arguments.events
     amounts = arguments.rounds, arguments.seconds, arguments.writes
     return _tell(arguments, lambda: pipeline_command.run(size, amounts, _progress))
+
+
+def _bench_delivery(arguments: argparse.Namespace) -> int:
+    stage = importlib.import_module("benchmarks.pipeline_run")
+    size = arguments.workload, arguments.subscriptions, arguments.events
+    amounts = arguments.rounds, arguments.seconds
+    return _tell(arguments, lambda: stage.compare_deliveries(size, amounts, _progress))
 
 
 def _tell(arguments: argparse.Namespace, measure: Callable[[], dict[str, object]]) -> int:
