@@ -10,9 +10,10 @@ from confluent_kafka import KafkaException
 from streaming.metrics import Metrics
 from streaming.pins import Offsets
 from streaming.settings import StreamingSettings
-from streaming.topics import admin_of, boundaries
+from streaming.topics import ADMIN_TIMEOUT_S, admin_of, boundaries
 
-ANSWER_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 2.0
+"""Who asks has something else to do: a batch, or to notice that the driver is told to stop."""
 
 
 class Backlog:
@@ -23,7 +24,7 @@ class Backlog:
         self._admin = admin_of(settings)
         self._lag = metrics.consumer_lag
         is_first = settings.starting_offsets == "earliest"
-        self._first = boundaries(self._admin, self._topics, is_first, ANSWER_TIMEOUT_S)
+        self._first = boundaries(self._admin, self._topics, is_first, ADMIN_TIMEOUT_S)
 
     def ends(self) -> Offsets:
         """The offset after the last event of each partition; KafkaException without an answer."""
