@@ -14,11 +14,11 @@ from deploy.state import read_state
 from index.registry import get
 from index.snapshot import SnapshotError
 from store.memory import MemoryStore
+from streaming.offset_log import planned_offsets
 from streaming.packing import Output
 from streaming.pins import Pin, PinLog
 from streaming.refresh import IndexOptions, LiveIndex, RefreshError
 from streaming.snapshot_files import find_snapshots, open_index, updatable
-from streaming.source import planned_offsets
 from streaming.tail import Tail
 from tests.formats.kept import (
     ALGORITHM,
