@@ -23,11 +23,12 @@ from typing import Any, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from deploy.history import Acknowledged, History, Record
+from deploy.pin_watch import PinWatch
 from deploy.traffic import end_offsets
 from store import StoreSettings, SubscriptionStore, open_store
 from store.base import LogEntry
 from store.errors import EpochWentBackError, StoreError
-from streaming.pins import FOLDER, Pin, PinError, PinLog, instant_now
+from streaming.pins import Pin, instant_now
 
 POLL_S = 0.2
 BLOCK_MS = 200
@@ -71,10 +72,9 @@ class Recorder:
 
     def __init__(self, addresses: Addresses, checkpoints: Iterable[Path]) -> None:
         self._addresses = addresses
-        self._checkpoints = list(checkpoints)
+        self._watch = PinWatch(checkpoints)
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._seen: dict[Path, tuple[int, int]] = {}
         self._failure: BaseException | None = None
         self._threads = [
             threading.Thread(target=self._guard, args=[step], name=f"recorder-{name}", daemon=True)
@@ -107,7 +107,7 @@ class Recorder:
     def follow(self, checkpoint: Path) -> None:
         """Record the pins of another driver, too."""
         with self._lock:
-            self._checkpoints.append(checkpoint)
+            self._watch.follow(checkpoint)
 
     def acknowledge(self, epoch: int) -> None:
         """A write was acknowledged just now."""
@@ -196,18 +196,7 @@ class Recorder:
     def _poll_pins(self) -> None:
         """Record pins that are new or have been replaced, in the order they were written."""
         with self._lock:
-            found = []
-            for checkpoint in self._checkpoints:
-                for path in (checkpoint / FOLDER).glob("[0-9]*.json"):
-                    try:
-                        stat = path.stat()
-                        mark = stat.st_mtime_ns, stat.st_ino
-                        if self._seen.get(path) != mark:
-                            found.append((stat.st_mtime_ns, path, mark, PinLog.read(path)))
-                    except (FileNotFoundError, PinError):
-                        continue  # trimmed, or lost with its folder, between two looks
-            for _, path, mark, pin in sorted(found, key=lambda one: (one[0], one[3].batch)):
-                self._seen[path] = mark
+            for pin in self._watch.poll():
                 if pin not in self.pins[-2_000:]:  # a checkpoint that was restored brings old ones
                     self.pins.append(pin)
 
