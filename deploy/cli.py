@@ -31,6 +31,7 @@ COMMANDS = (
     "cases",
     "verify",
     "chaos",
+    "soak",
     "bench",
     "test",
     "check",

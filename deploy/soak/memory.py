@@ -1,0 +1,109 @@
+"""Memory: what each process of a stack takes, as the kernel counts it.
+
+The figure is the proportional set size (`Pss` of /proc/PID/smaps_rollup): pages of a process that
+are in memory, of those that k processes share one k-th. So workers that were forked from one daemon
+and have one snapshot mapped do not count its pages twice, and the figures add up to what all take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from deploy.processes import ProcessRecord, marked
+from deploy.services import SERVICE_NAMES
+
+TITLES = {"valkey": "Valkey", "kafka": "Kafka", "api": "API"}
+PASSING = ("snapshot process",)
+"""Lives for seconds, again and again: its figure is the most that each of them had."""
+
+Figures = dict[str, int]
+"""Bytes by the name of a process."""
+
+
+class Processes:
+    """Finds the processes of a stack and gives each a name that its successor inherits."""
+
+    def __init__(self, stack_id: str) -> None:
+        self._stack_id = stack_id
+        self._places: dict[str, list[ProcessRecord | None]] = {}
+
+    def figures(self) -> Figures:
+        """The memory of each process that runs."""
+        figures: Figures = {}
+        for role, group in sorted(self._by_role().items()):
+            numbered = self._numbered(role, group)
+            for number, record in numbered:
+                name = role if number == 1 else f"{role} {number}"
+                taken = _peak_bytes(record.pid) if role in PASSING else _shared_bytes(record.pid)
+                if taken:
+                    figures[name] = taken
+        return figures
+
+    def _by_role(self) -> dict[str, list[ProcessRecord]]:
+        groups: dict[str, list[ProcessRecord]] = {}
+        for service in SERVICE_NAMES:
+            for record in marked(self._stack_id, service):
+                role = role_of(service, _words(record.pid), _parent_words(record.pid))
+                groups.setdefault(role, []).append(record)
+        return groups
+
+    def _numbered(
+        self, role: str, group: Sequence[ProcessRecord]
+    ) -> Iterator[tuple[int, ProcessRecord]]:
+        """Each keeps its number; a new one takes that of one that has ended."""
+        places = self._places.setdefault(role, [])
+        for at, record in enumerate(places):
+            if record not in group:
+                places[at] = None
+        for record in group:
+            if record not in places:
+                if None not in places:
+                    places.append(None)
+                places[places.index(None)] = record
+            yield places.index(record) + 1, record
+
+
+def role_of(service: str, words: Sequence[str], parent: Sequence[str]) -> str:
+    """What a process of a service is, by its command line and its parent's."""
+    if service != "driver":
+        return TITLES[service]
+    if "streaming.daemon" in words:
+        return "worker" if "streaming.daemon" in parent else "daemon"
+    if "streaming.snapshots" in words:
+        return "snapshot process"
+    return "driver's JVM" if words and Path(words[0]).name == "java" else "driver"
+
+
+def _words(pid: int) -> list[str]:
+    try:
+        content = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return []
+    return content.decode(errors="replace").rstrip("\0").split("\0")
+
+
+def _parent_words(pid: int) -> list[str]:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return _words(int(stat[stat.rindex(")") + 2 :].split()[1]))
+
+
+def _shared_bytes(pid: int) -> int:
+    return _kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss:") * 1024
+
+
+def _peak_bytes(pid: int) -> int:
+    """The most that a process ever had in memory, shared pages in full."""
+    return _kilobytes(Path(f"/proc/{pid}/status"), "VmHWM:") * 1024
+
+
+def _kilobytes(path: Path, name: str) -> int:
+    """A figure of a process; 0 when it has just ended."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith(name)), 0)
