@@ -104,10 +104,10 @@ class InPlace(Updatable):
         self._recent_shares = Shares.unknown()
         self._shares_rows_max = 0
 
-    def _file_recent(self, state: State, first_row: int) -> RecentRows:
+    def _file_recent(self, state: State, first_row: int, stop: int) -> RecentRows:
         recent = state.recent
         compiled = recent.compiled()
-        rows = np.arange(first_row, len(recent), dtype=np.int32)
+        rows = np.arange(first_row, stop, dtype=np.int32)
         taken = self.segment_type.own_type.takes(compiled, rows)
         # Rows of an append that failed were never filed.
         self._taken.extend(np.zeros(first_row - len(self._taken), np.bool_))

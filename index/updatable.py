@@ -23,10 +23,10 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,16 @@ if TYPE_CHECKING:
 FILTERS_REMEMBERED_MAX = 65_536
 
 _VERDICT_MASK = (1 << VERDICT_BITS) - 1
+
+
+class Change(NamedTuple):
+    """What is new from a version on: ids that are gone, and subscriptions, of which those with a
+    known id replace the former ones; of two with one id the later stands.
+    """
+
+    version: int
+    added: Sequence[Subscription] = ()
+    removed: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,20 +192,31 @@ class Updatable(MatchIndex):
     def add_all(self, subscriptions: Sequence[Subscription], version: int | None = None) -> None:
         """Take in several at one version; of two with one id the later stands."""
         with self._writing:
+            self.change_all([Change(self._next_version(version), subscriptions)])
+
+    def change_all(self, changes: Iterable[Change]) -> None:
+        """Make several changes, one after the other, which readers see all at once.
+
+        What they add is built into segments together, at a fraction of the cost of one by one.
+        When one fails, those before it are made, and it raises.
+        """
+        with self._writing:
             state = self._state
-            version = self._next_version(version)
-            distinct = {subscription.id: subscription for subscription in subscriptions}
-            replaced = [place for one in distinct if (place := state.find(one)) is not None]
-            first_row = len(state.recent)
-            state.recent.append(list(distinct.values()), version)
-            self._kill(state, replaced, version)
-            self._state = replace(
-                state,
-                version=version,
-                recent_count=len(state.recent),
-                recent_rows=self._file_recent(state, first_row),
-                alive_count=state.alive_count + len(distinct) - len(replaced),
-            )
+            first_row = stop = len(state.recent)
+            version, alive_count = state.version, state.alive_count
+            try:
+                for change in changes:
+                    version = _not_older(change.version, version)
+                    alive_count += self._make(state, change)
+                    stop = len(state.recent)
+            finally:
+                self._state = replace(
+                    state,
+                    version=version,
+                    recent_count=len(state.recent),
+                    recent_rows=self._file_recent(state, first_row, stop),
+                    alive_count=alive_count,
+                )
 
     def remove(self, subscription_id: str, version: int | None = None) -> bool:
         """Let a subscription be invisible from `version` on; False if there is none."""
@@ -325,9 +346,19 @@ class Updatable(MatchIndex):
         base = joined(self.vocabulary, parts)
         return base, self._build_base(base)
 
-    def _file_recent(self, state: State, first_row: int) -> RecentRows:
-        """Where recent rows are found, with those from `first_row` on that were just appended."""
-        rows = np.arange(first_row, len(state.recent), dtype=np.int32)
+    def _make(self, state: State, change: Change) -> int:
+        """Append and kill the rows of a change; how many more rows are alive after it."""
+        distinct = {subscription.id: subscription for subscription in change.added}
+        gone = [one for one in change.removed if one not in distinct]
+        places = [place for one in (*gone, *distinct) if (place := state.find(one)) is not None]
+        if distinct:
+            state.recent.append(list(distinct.values()), change.version)
+        self._kill(state, places, change.version)
+        return len(distinct) - len(places)
+
+    def _file_recent(self, state: State, first_row: int, stop: int) -> RecentRows:
+        """Where recent rows are found, with those from `first_row` to `stop` just appended."""
+        rows = np.arange(first_row, stop, dtype=np.int32)
         return state.recent_rows.with_rows(
             rows,
             lambda some: self._needed(state.recent, some),
@@ -359,11 +390,7 @@ class Updatable(MatchIndex):
 
     def _next_version(self, version: int | None) -> int:
         newest = self._state.version
-        if version is None:
-            return newest + 1
-        if version < newest:
-            raise ValueError(f"version {version} is older than the newest, {newest}")
-        return version
+        return newest + 1 if version is None else _not_older(version, newest)
 
     def _hits(self, state: State, batch: EventBatch) -> Iterator[tuple[RowStore, Hits, int]]:
         """The hits of each segment and of the tail, their store, and its first row."""
@@ -406,6 +433,12 @@ class Updatable(MatchIndex):
             return truth(node, events.event(event), now) is True
         except EventError:
             return False  # the event was refused, and matches nothing
+
+
+def _not_older(version: int, newest: int) -> int:
+    if version < newest:
+        raise ValueError(f"version {version} is older than the newest, {newest}")
+    return version
 
 
 def _without_refused(events: Events, hits: Hits) -> Hits:

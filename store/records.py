@@ -84,7 +84,12 @@ class SubscriptionRecord:
     @classmethod
     def from_bytes(cls, text: bytes) -> SubscriptionRecord:
         """The inverse of `to_bytes`."""
-        fields = _decode(text)
+        return cls.from_fields(_load(text))
+
+    @classmethod
+    def from_fields(cls, fields: object) -> SubscriptionRecord:
+        """The record of what `to_bytes` gives, parsed already as a part of something else."""
+        fields = _checked(fields)
         try:
             return _record(
                 fields["tenant"],
@@ -197,10 +202,17 @@ def check_name(what: str, name: str) -> str:
 
 
 def _decode(text: bytes) -> dict[str, Any]:
+    return _checked(_load(text))
+
+
+def _load(text: bytes) -> object:
     try:
-        fields = orjson.loads(text)
+        return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise StoreDamaged(f"A subscription record is no JSON: {error}.") from None
+
+
+def _checked(fields: object) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise StoreDamaged("A subscription record is no JSON object.")
     if fields.get("v") != FORMAT_VERSION:

@@ -69,8 +69,7 @@ def _entry_of(fields: dict[str, Any]) -> LogEntry:
     changes: list[Change] = []
     for change in fields["changes"]:
         if "put" in change:
-            record = SubscriptionRecord.from_bytes(orjson.dumps(change["put"]))
-            changes.append(PutChange(record))
+            changes.append(PutChange(SubscriptionRecord.from_fields(change["put"])))
         else:
             changes.append(DeleteChange(*change["delete"]))
     return LogEntry(fields["epoch"], tuple(changes), fields["lineage"])

@@ -27,7 +27,7 @@ from index.model import Instant, Subscription
 from index.registry import get
 from index.snapshot import SnapshotError
 from index.statistics import EventStatistics
-from index.updatable import Updatable
+from index.updatable import Change, Updatable
 from index.vocabulary import Vocabulary
 from store.base import LogEntry, PutChange
 from store.records import SubscriptionRecord
@@ -134,26 +134,28 @@ class LiveIndex:
     def apply(self, entries: Iterable[LogEntry]) -> None:
         """Apply entries in order; after an exception the index is loaded anew."""
         index, self._index = self._loaded, None
-        for entry in entries:
-            added: list[Subscription] = []
-            for change in entry.changes:
-                name = index_id(change.tenant, change.id)
-                self._unreadable.discard(name)
-                subscription = None
-                if isinstance(change, PutChange):
-                    subscription = read_record(change.record)
-                    if subscription is None and change.record.enabled:
-                        self._unreadable.add(name)
-                if subscription is None:
-                    index.remove(name, entry.epoch)
-                else:
-                    added.append(subscription)
-            if added:
-                index.add_all(added, entry.epoch)
-            self.epoch, self.lineage = entry.epoch, entry.lineage
-            self._lineages[entry.epoch] = entry.lineage
-            self._change_count += len(entry.changes)
+        index.change_all(map(self._change_of, entries))
         self._index = index
+
+    def _change_of(self, entry: LogEntry) -> Change:
+        """An entry as the index takes it, noted as applied."""
+        added, removed = [], []
+        for change in entry.changes:
+            name = index_id(change.tenant, change.id)
+            self._unreadable.discard(name)
+            subscription = None
+            if isinstance(change, PutChange):
+                subscription = read_record(change.record)
+                if subscription is None and change.record.enabled:
+                    self._unreadable.add(name)
+            if subscription is None:
+                removed.append(name)
+            else:
+                added.append(subscription)
+        self.epoch, self.lineage = entry.epoch, entry.lineage
+        self._lineages[entry.epoch] = entry.lineage
+        self._change_count += len(entry.changes)
+        return Change(entry.epoch, added, removed)
 
     def save(self, statistics: EventStatistics | None = None) -> SnapshotFile:
         """Publish the index as a snapshot, its keys chosen by what is known of events."""

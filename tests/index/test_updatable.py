@@ -37,7 +37,7 @@ from index.recent_rows import RecentRows
 from index.registry import ALGORITHMS
 from index.segment import under_prefix
 from index.snapshot import SnapshotError, open_snapshot
-from index.updatable import Updatable
+from index.updatable import Change, Updatable
 from index.vocabulary import Vocabulary
 from tests.drawn import thoroughly
 from tests.strategies import NOW, events_near, filters
@@ -167,6 +167,27 @@ class Changes(RuleBasedStateMachine):
     def after(self, step: int) -> int | None:
         """A version to give to a change; None leaves it to the index."""
         return self.index.version + step if step else None
+
+    @rule(
+        steps=st.lists(
+            st.tuples(
+                st.dictionaries(st.sampled_from(IDS), filters(4), max_size=2),
+                st.sets(st.sampled_from(IDS), max_size=2),
+                STEPS,
+            ),
+            max_size=4,
+        )
+    )
+    def change_together(self, steps: list[tuple[dict[str, Filter], set[str], int]]) -> None:
+        living, version, changes, seen = self.living, self.index.version, list[Change](), {}
+        for nodes, gone, step in steps:
+            version += step
+            added = [Subscription(name, node, name.encode()) for name, node in nodes.items()]
+            changes.append(Change(version, added, gone))
+            kept = {name: node for name, node in living.items() if name not in gone}
+            living = seen[version] = kept | nodes
+        self.index.change_all(changes)
+        self.versions |= seen
 
     @rule()
     def advance(self) -> None:
@@ -512,3 +533,21 @@ def test_readers_see_whole_versions_while_a_writer_writes() -> None:
     for reader in readers:
         reader.join()
     assert not problems
+
+
+def test_what_comes_before_a_change_that_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_rows, "TAIL_ROWS_MAX", 0)
+    for kind in (PSTHash, PlainInPlace):
+        index = kind.build(numbered(1))
+        good = Change(2, [subscription("a", "v = 0")], ["n0"])
+        too_old = Change(1, [subscription("b", "v = 0")])
+        with pytest.raises(ValueError, match="version 1 is older than the newest, 2"):
+            index.change_all([good, too_old])
+        index.change_all([Change(3, [subscription("c", "v = 0")])])
+        assert [matched(index, {"v": 0}, version) for version in range(4)] == [
+            ["n0"],
+            ["n0"],
+            ["a"],
+            ["a", "c"],
+        ]
+        index.check()
