@@ -85,6 +85,10 @@ class Publisher:
             reason = self._failed[0] if self._failed else "no answer from the broker in 60 s"
             raise RuntimeError(f"{left or len(self._failed):,} events were not published: {reason}")
 
+    def close(self) -> None:
+        """Leave the broker; it must still be there, or the client complains on the terminal."""
+        self._producer.close()
+
     def _delivered(self, error: object, _: Message) -> None:
         if error is not None:
             self._failed.append(str(error))

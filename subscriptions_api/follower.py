@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from index.base import MatchIndex
@@ -19,7 +19,7 @@ from index.events import encode
 from index.instants import parse_instant
 from index.model import Instant, Subscription
 from index.registry import get
-from index.updatable import Updatable
+from index.updatable import Change, Updatable
 from store.base import LogEntry, PutChange, SubscriptionStore
 from store.errors import EpochWentBackError, LogGapError, StoreError
 from store.records import SubscriptionRecord
@@ -34,6 +34,8 @@ ENTRIES_PER_READ = 4
 REST_RATIO = 6.0
 """While batches are written it rests so many times as long as it works: both want the processor,
 and nobody waits for it, unless a dry run does."""
+MERGE_CHANGES_MIN = 20_000
+"""After so many changes, or as many as there are subscriptions, rows that are gone are dropped."""
 NEWEST_WAIT_S = 1.0
 """How long a dry run waits for the newest epoch before it asks an older one."""
 
@@ -64,6 +66,7 @@ class Follower:
         self._index: MatchIndex | None = None
         self._epoch = 0
         self._wanted = 0
+        self._change_count = 0
         self._lineage: str | None = None
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
 
@@ -141,21 +144,28 @@ class Follower:
 
     def _load(self) -> None:
         epoch, records = self._store.scan_all()
-        built = self._algorithm.build(subscriptions_of(records))
+        built = self._build(subscriptions_of(records), epoch)
         built.match(
             encode([{}], built.vocabulary), Instant(0, 0)
         )  # compiles what answers will need
         with self._changed:
             self._index, self._epoch, self._lineage = built, epoch, None
+            self._change_count = 0
             self._changed.notify_all()
+
+    def _build(self, subscriptions: Iterable[Subscription], epoch: int) -> MatchIndex:
+        kind = self._algorithm
+        if issubclass(kind, Updatable):
+            return kind.build(subscriptions, version=epoch)
+        return kind.build(subscriptions)
 
     def _follow(self) -> None:
         entries = self._store.read_since(
             self._epoch, ENTRIES_PER_READ, BLOCK_MS, lineage=self._lineage
         )
         started = time.monotonic()
-        for entry in entries:
-            self._apply(entry)
+        if entries:
+            self._apply(entries)
         if entries and self._writing():
             rest_s = REST_RATIO * (time.monotonic() - started)
             with self._changed:
@@ -164,24 +174,41 @@ class Follower:
     def _is_wanted(self) -> bool:
         return self._wanted > self._epoch or self._stopping.is_set()
 
-    def _apply(self, entry: LogEntry) -> None:
-        records = (one.record for one in entry.changes if isinstance(one, PutChange))
-        added = list(subscriptions_of(records))
+    def _apply(self, entries: Sequence[LogEntry]) -> None:
+        changes = [_change_of(entry) for entry in entries]
         with self._changed:
             index = self._index
             assert index is not None, "it was loaded before the log was read"
-            names = {one.id for one in added}
-            for change in entry.changes:
-                name = change.tenant + SEPARATOR + change.id
-                if name not in names:
-                    index.remove(name)
-            if isinstance(index, Updatable) and added:
-                index.add_all(added)
+            if isinstance(index, Updatable):
+                index.change_all(changes)
+                self._merge(index, sum(len(entry.changes) for entry in entries))
             else:
-                for subscription in added:
-                    index.add(subscription)
-            self._epoch, self._lineage = entry.epoch, entry.lineage
+                for change in changes:
+                    for name in change.removed:
+                        index.remove(name)
+                    for subscription in change.added:
+                        index.add(subscription)
+            self._epoch, self._lineage = entries[-1].epoch, entries[-1].lineage
             self._changed.notify_all()
+
+    def _merge(self, index: Updatable, change_count: int) -> None:
+        """Let go of rows that are gone once they may be as many as those that are there.
+
+        Dry runs wait for it, since rows get other numbers.
+        """
+        self._change_count += change_count
+        if self._change_count >= max(MERGE_CHANGES_MIN, len(index)):
+            self._change_count = 0
+            index.merge()
+
+
+def _change_of(entry: LogEntry) -> Change:
+    """An entry as the index takes it."""
+    records = (one.record for one in entry.changes if isinstance(one, PutChange))
+    added = list(subscriptions_of(records))
+    names = {one.id for one in added}
+    every = {one.tenant + SEPARATOR + one.id for one in entry.changes}
+    return Change(entry.epoch, added, every - names)
 
 
 def subscriptions_of(records: Iterable[SubscriptionRecord]) -> Iterable[Subscription]:

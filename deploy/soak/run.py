@@ -106,7 +106,7 @@ class Load:
         self._stack = stack
         self._exits = exits
         bootstrap, topic = stack.env["HERALD_KAFKA_BOOTSTRAP"], stack.env["HERALD_EVENTS_TOPIC"]
-        self._publisher = Publisher(bootstrap, topic)
+        self._publisher = exits.enter_context(closing(Publisher(bootstrap, topic)))
         query, start = stack.env["HERALD_QUERY_NAME"], self._publisher.start
         self._follower = exits.enter_context(closing(Follower(bootstrap, query, topic, start)))
         self._sampler = exits.enter_context(closing(Sampler(stack, self._behind)))

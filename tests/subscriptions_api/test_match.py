@@ -6,9 +6,13 @@ import pytest
 
 from index.evaluate import truth
 from index.model import Instant
+from store.base import Delete, Put
 from store.errors import StoreUnavailable
+from store.memory import MemoryStore
 from subscriptions_api import follower
+from subscriptions_api.follower import Follower
 from subscriptions_api.forms import filter_of_record
+from tests.streaming.records import equals, subscription
 from tests.subscriptions_api.client import Api, problem
 
 MATCH = "/v1/events:match"
@@ -149,3 +153,24 @@ def test_before_the_index_is_loaded_there_is_no_answer() -> None:
     api.store.fail(StoreUnavailable("gone"))
     with api:
         problem(api.post(MATCH, {"x": 1}), 503, "index_loading")
+
+
+@pytest.mark.parametrize("algorithm", ["psthash", "herald"])
+def test_rows_that_are_gone_are_let_go_of(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "MERGE_CHANGES_MIN", 10)
+    store = MemoryStore()
+    store.write([Put(subscription(f"s{number}", equals("x", 1))) for number in range(4)])
+    followed = Follower(store, algorithm, lambda: False)
+    followed._load()
+    rows = []
+    for number in range(4, 64):
+        store.write([Put(subscription(f"s{number}", equals("x", 1)))])
+        store.write([Delete("acme", f"s{number - 4}")])
+        followed._follow()
+        assert followed._index is not None
+        followed._index.check()
+        rows.append(followed._index.stats()["row_count"])
+    assert max(rows) <= 4 + 10
+    followed._wanted = store.newest_epoch()
+    found = followed.match("acme", {"x": 1}, Instant(0, 0))
+    assert sorted(found.ids) == [f"s{number}" for number in range(60, 64)]
