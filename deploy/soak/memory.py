@@ -14,8 +14,7 @@ from deploy.processes import ProcessRecord, marked
 from deploy.services import SERVICE_NAMES
 
 TITLES = {"valkey": "Valkey", "kafka": "Kafka", "api": "API"}
-PASSING = ("snapshot process",)
-"""Lives for seconds, again and again: its figure is the most that each of them had."""
+SNAPSHOT_PROCESS = "snapshot process"
 
 Figures = dict[str, int]
 """Bytes by the name of a process."""
@@ -32,12 +31,12 @@ class Processes:
         """The memory of each process that runs."""
         figures: Figures = {}
         for role, group in sorted(self._by_role().items()):
-            numbered = self._numbered(role, group)
-            for number, record in numbered:
-                name = role if number == 1 else f"{role} {number}"
-                taken = _peak_bytes(record.pid) if role in PASSING else _shared_bytes(record.pid)
+            if role == SNAPSHOT_PROCESS:
+                continue  # see SnapshotProcesses
+            for number, record in self._numbered(role, group):
+                taken = _kilobytes(Path(f"/proc/{record.pid}/smaps_rollup"), "Pss:") * 1024
                 if taken:
-                    figures[name] = taken
+                    figures[role if number == 1 else f"{role} {number}"] = taken
         return figures
 
     def _by_role(self) -> dict[str, list[ProcessRecord]]:
@@ -64,6 +63,41 @@ class Processes:
             yield places.index(record) + 1, record
 
 
+class SnapshotProcesses:
+    """Each lives for seconds: its figure is the most it ever had in memory, shared pages in full.
+
+    peak_bytes   of the last one that has ended; 0 before the first.
+    """
+
+    def __init__(self, driver_pid: int) -> None:
+        self._driver_pid = driver_pid
+        self._pid = self._peak_bytes = 0
+        self.peak_bytes = 0
+
+    def look(self) -> None:
+        """See how far the present one is; call it several times a second."""
+        pid = next(filter(_builds_snapshot, _children(self._driver_pid)), 0)
+        if self._pid not in (0, pid):
+            self.peak_bytes = self._peak_bytes
+        peak_bytes = _kilobytes(Path(f"/proc/{pid}/status"), "VmHWM:") * 1024 if pid else 0
+        self._pid, self._peak_bytes = pid, peak_bytes or self._peak_bytes
+
+
+def _children(pid: int) -> list[int]:
+    """Those of all threads of a process; none when it has ended."""
+    found: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += map(int, path.read_text(encoding="ascii").split())
+        except OSError:
+            continue  # the thread has ended
+    return found
+
+
+def _builds_snapshot(pid: int) -> bool:
+    return "streaming.snapshots" in _words(pid)
+
+
 def role_of(service: str, words: Sequence[str], parent: Sequence[str]) -> str:
     """What a process of a service is, by its command line and its parent's."""
     if service != "driver":
@@ -71,7 +105,7 @@ def role_of(service: str, words: Sequence[str], parent: Sequence[str]) -> str:
     if "streaming.daemon" in words:
         return "worker" if "streaming.daemon" in parent else "daemon"
     if "streaming.snapshots" in words:
-        return "snapshot process"
+        return SNAPSHOT_PROCESS
     return "driver's JVM" if words and Path(words[0]).name == "java" else "driver"
 
 
@@ -89,15 +123,6 @@ def _parent_words(pid: int) -> list[str]:
     except OSError:
         return []
     return _words(int(stat[stat.rindex(")") + 2 :].split()[1]))
-
-
-def _shared_bytes(pid: int) -> int:
-    return _kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss:") * 1024
-
-
-def _peak_bytes(pid: int) -> int:
-    """The most that a process ever had in memory, shared pages in full."""
-    return _kilobytes(Path(f"/proc/{pid}/status"), "VmHWM:") * 1024
 
 
 def _kilobytes(path: Path, name: str) -> int:

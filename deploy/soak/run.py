@@ -194,6 +194,7 @@ class Load:
 
     def _look(self) -> None:
         """See what was pinned, and whether everything runs."""
+        self._sampler.look()
         for pin in self._pins.poll():
             now = pin.instant
             self._meter.pin(pin.epoch, now.seconds + now.nanoseconds / 1e9)

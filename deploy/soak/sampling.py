@@ -17,7 +17,7 @@ from typing import Any
 
 import redis
 
-from deploy.soak.memory import Processes
+from deploy.soak.memory import SNAPSHOT_PROCESS, Processes, SnapshotProcesses
 from deploy.stack import Stack
 from store import StoreSettings
 from store.keys import Keys
@@ -42,6 +42,7 @@ class Sampler:
 
     def __init__(self, stack: Stack, behind: Callable[[], int]) -> None:
         self._processes = Processes(stack.stack_id)
+        self._snapshots = SnapshotProcesses(stack.pid("driver"))
         self._behind = behind
         # redis-py calls every reply bytes or str, or a promise of them.
         self._store: Any = redis.Redis.from_url(stack.env["HERALD_STORE_URL"])
@@ -51,9 +52,15 @@ class Sampler:
             for name in ("checkpoint", "scratch", "snapshot")
         }
 
+    def look(self) -> None:
+        """See what lives for moments only; call it several times a second."""
+        self._snapshots.look()
+
     def sample(self, at_s: float) -> Sample:
-        """Look once."""
-        memory = {f"memory/{name}": n for name, n in self._processes.figures().items()}
+        """Look at everything."""
+        memory: Figures = {f"memory/{name}": n for name, n in self._processes.figures().items()}
+        if self._snapshots.peak_bytes:
+            memory[f"memory/{SNAPSHOT_PROCESS}"] = self._snapshots.peak_bytes
         log = {"log/entries": int(self._store.xlen(self._log)), "behind/events": self._behind()}
         return Sample(at_s, {**memory, **log, **self._files()})
 

@@ -1,7 +1,7 @@
 """Verdict: what grew during a soak, and whether that is allowed.
 
-A figure goes up and down: a heap until it is collected, the log until it is trimmed. So the middle
-of the first fifth of the time after the warm-up is compared with the middle of the last fifth.
+A figure goes up and down: a heap until it is collected, the log until it is trimmed. So the median
+of the first fifth of the samples after the warm-up is compared with that of the last fifth.
 """
 
 from __future__ import annotations
@@ -12,29 +12,34 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from deploy.soak.lag import Lag, quantile
-from deploy.soak.memory import PASSING
 from deploy.soak.sampling import Sample
 
 GROWTH_MAX = {"memory": 0.05, "log": 0.25, "count": 0.25, "bytes": 0.25}
 """By kind of figure; what is trimmed in steps is at another step at each look."""
+STEP = {"count": 1}
+"""By kind: so much more is no growth; whether a file is there is a matter of the moment."""
 LAG_P99_S_MAX = 1.0
 RATE_SHARE_MIN = 0.98
 """Of the rates asked for; below it the soak has not put the load on that it speaks of."""
-PART = 5
-"""The first and the last of so many parts of the time are compared."""
+PARTS = 5
+"""The first and the last of so many parts of the samples are compared."""
 SEEN_SHARE_MIN = 0.5
 """A process seen in fewer samples came and went: the store's, when it writes its file anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """One figure: its middle at the beginning and at the end, and the most it ever was."""
+    """One figure: its median at the beginning and at the end, and the most it ever was.
+
+    allowed, step   it may grow by less than this share, and in any case by this much.
+    """
 
     name: str
     begin: float
     end: float
     most: float
     allowed: float
+    step: float = 0.0
 
     @property
     def share(self) -> float:
@@ -44,7 +49,7 @@ class Growth:
     @property
     def holds(self) -> bool:
         """Whether it is no more than allowed."""
-        return self.share < self.allowed
+        return self.share < self.allowed or 0 < self.end - self.begin <= self.step
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +122,13 @@ class Verdict:
 
 def growths_of(samples: Sequence[Sample], since_s: float) -> Iterator[Growth]:
     """Of every figure that must not grow, by the samples from `since_s` on."""
-    judged = [one for one in samples if one.at_s >= since_s]
-    if len(judged) < 2:
-        return
-    part_s = (judged[-1].at_s - since_s) / PART
-    for name in sorted({name for one in judged for name in one.figures}):
-        kind, _, title = name.partition("/")
-        values = [(one.at_s, one.figures[name]) for one in judged if name in one.figures]
-        is_lasting = len(values) >= SEEN_SHARE_MIN * len(judged)
-        if kind not in GROWTH_MAX or not (is_lasting or title in PASSING):
-            continue
-        begin = [value for at_s, value in values if at_s <= since_s + part_s]
-        end = [value for at_s, value in values if at_s >= judged[-1].at_s - part_s]
-        if begin and end:
-            middle = statistics.median
-            most = max(value for _, value in values)
-            yield Growth(name, middle(begin), middle(end), most, GROWTH_MAX[kind])
+    judged = [one.figures for one in samples if one.at_s >= since_s]
+    for name in sorted({name for figures in judged for name in figures}):
+        kind = name.partition("/")[0]
+        values = [figures[name] for figures in judged if name in figures]
+        is_lasting = len(values) >= max(2, SEEN_SHARE_MIN * len(judged))
+        if kind in GROWTH_MAX and is_lasting:
+            length = max(1, len(values) // PARTS)
+            begin, end = (statistics.median(part) for part in (values[:length], values[-length:]))
+            allowed, step = GROWTH_MAX[kind], STEP.get(kind, 0)
+            yield Growth(name, begin, end, max(values), allowed, step)

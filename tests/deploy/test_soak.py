@@ -22,7 +22,7 @@ from deploy.soak import report
 from deploy.soak.churn import Churn
 from deploy.soak.lag import Lag, LagMeter, quantile
 from deploy.soak.load import Steady, epochs_of
-from deploy.soak.memory import Processes, role_of
+from deploy.soak.memory import Processes, SnapshotProcesses, role_of
 from deploy.soak.run import Outcome, Plan
 from deploy.soak.sampling import Sample, files_below
 from deploy.soak.verdict import Growth, LagFigures, Rate, Verdict, growths_of
@@ -107,15 +107,12 @@ def test_a_log_that_is_never_trimmed_is_found_even_in_a_short_soak() -> None:
     assert growth.holds
 
 
-def test_what_comes_and_goes_is_judged_only_where_it_belongs() -> None:
+def test_what_comes_and_goes_is_not_judged() -> None:
     lasting = samples("memory/API", [1.0] * 40)
     for at in (3, 35):
-        lasting[at].figures.update({"memory/snapshot process": at, "memory/Valkey 2": at})
+        lasting[at].figures["memory/Valkey 2"] = at
     lasting[5].figures["behind/events"] = 7
-    assert [one.name for one in growths_of(lasting, 0.0)] == [
-        "memory/API",
-        "memory/snapshot process",
-    ]
+    assert [one.name for one in growths_of(lasting, 0.0)] == ["memory/API"]
     assert list(growths_of(lasting[:1], 0.0)) == []
 
 
@@ -135,7 +132,9 @@ def test_all_must_hold() -> None:
     assert not replace(GOOD, rates=(Rate("writes", 1_000, 979.0),)).holds, "it was not under load"
     assert not replace(GOOD, lag=LagFigures(1, 0.1, 1.0, 1.0)).holds
     assert not replace(GOOD, growths=(Growth("log/entries", 100, 125, 130, 0.25),)).holds
-    assert not replace(GOOD, growths=(Growth("count/scratch", 0, 1, 1, 0.25),)).holds
+    assert not replace(GOOD, growths=(Growth("bytes/scratch", 0, 1, 1, 0.25),)).holds
+    assert not replace(GOOD, growths=(Growth("count/changes", 2, 4, 4, 0.25, 1),)).holds
+    assert replace(GOOD, growths=(Growth("count/changes", 2, 3, 3, 0.25, 1),)).holds
     assert replace(GOOD, growths=(Growth("count/scratch", 0, 0, 1, 0.25),)).holds
 
 
@@ -175,6 +174,25 @@ def test_processes_are_found_by_their_mark_and_a_successor_takes_its_place() -> 
         for child in children:
             child.kill()
             child.communicate()
+
+
+def test_a_process_that_lives_for_moments_counts_with_the_most_it_had() -> None:
+    words = "print(flush=True); b = bytearray(30_000_000); del b; input()"
+    known = SnapshotProcesses(os.getpid())
+    for _ in range(2):
+        with subprocess.Popen(
+            [sys.executable, "-c", words, "streaming.snapshots"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as child:
+            assert child.stdout is not None and child.stdout.readline()
+            deadline = time.monotonic() + 10
+            while known._peak_bytes < 30_000_000:
+                assert time.monotonic() < deadline
+                known.look()
+            child.communicate(b"\n")
+        known.look()
+        assert 30_000_000 <= known.peak_bytes < 2**27
 
 
 def test_files_are_counted_at_any_depth(tmp_path: Path) -> None:
