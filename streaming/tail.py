@@ -5,7 +5,8 @@ are pinned to. It reports to the store how far the query is, which the API's bar
 which keeps the log from being trimmed too early. It starts the snapshot process when enough has
 changed.
 
-    a bulk load             the head goes on in steps, from snapshot to snapshot (streaming.bulk)
+    a bulk load             the head goes on in steps, from snapshot to snapshot, and at a steady
+                            pace once it is over (streaming.bulk)
     store away              the head stays, matching goes on; the alarm is `herald_store_up` = 0
     log trimmed past us     a new snapshot from the store, the head jumps to it
     events have drifted     a new snapshot with the next change, by what events are like now
@@ -29,7 +30,7 @@ import orjson
 from index.snapshot import SnapshotError
 from store.base import LogEntry, SubscriptionStore
 from store.errors import EpochWentBackError, LogGapError, StoreError
-from streaming.bulk import BulkMeter
+from streaming.bulk import BulkMeter, HeldBack
 from streaming.changes import ChangesMissing, ChangesWriter, files_of
 from streaming.failpoints import hit
 from streaming.metrics import Metrics
@@ -87,6 +88,7 @@ class Tail:
         self._builder: subprocess.Popen[bytes] | None = None
         self._change_count = 0
         self._meter = BulkMeter(settings.bulk_changes_per_s, clock)
+        self._held = HeldBack(settings.bulk_changes_per_s, clock)
         self._asked_for = threading.Event()
         self._holding = False
         self._reported = (-1, 0.0)
@@ -119,6 +121,7 @@ class Tail:
         """One round: read, report, tend the snapshot process; the seconds until the next one."""
         try:
             self._read(block_ms)
+            self._release()
             self._metrics.store_up.set(1)
             self._report()
             self._tend_builder()
@@ -216,14 +219,31 @@ class Tail:
             self._change_count += count
             self._meter.add(count)
             self._holding = self._holding or self._meter.is_bulk()
-            if not self._holding:
+            if self._holding:
+                for entry in entries:
+                    self._held.add(entry.epoch, entry.lineage, len(entry.changes))
+            else:
                 self._publish()
                 self._report()
         return entries
 
+    def _release(self) -> None:
+        """Let what a bulk load held back take effect, once it is over."""
+        if not self._holding:
+            return
+        if self._meter.is_bulk():
+            self._held.wait()
+            return
+        released = self._held.release()
+        if released is not None:
+            self._advance(Head(*released))
+        if not self._held:
+            self._publish()
+
     def _publish(self) -> None:
         """Let batches be pinned to all that was read."""
         self._holding = False
+        self._held.clear()
         self._advance(Head(self._writer.epoch, self._writer.lineage))
 
     def _advance(self, head: Head) -> None:
@@ -307,6 +327,7 @@ class Tail:
         if self._holding:
             if newest.epoch > self.head.epoch:  # it may have been asked for before the load began
                 self._advance(Head(newest.epoch, lineage_of(newest)))
+                self._held.drop(newest.epoch)
             if not self._meter.is_bulk() and self._change_count <= self._meter.limit:
                 self._publish()
         self._writer.rotate(self._oldest_needed())

@@ -221,6 +221,57 @@ def test_a_bulk_load_is_not_held_when_no_snapshot_can_be_built(
     wait_for(lambda: tail.head.epoch == last)
 
 
+def test_what_comes_after_a_bulk_load_waits_for_no_snapshot(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steady changes just below the limit, and snapshots that take longer than it allows for."""
+    monkeypatch.setattr(Builder, "poll", lambda _: None)
+    tail = world.start(bulk_changes_per_s=10)
+    tail.stop()
+    now = [100.0]
+    tail._meter = bulk.BulkMeter(10, lambda: now[0])
+    tail._held = bulk.HeldBack(10, lambda: now[0])
+    newest = world.put(*(f"many-{number}" for number in range(60)))
+    behind = []
+    for step in range(40):
+        tail.follow(0)
+        assert tail.head.epoch <= newest
+        behind.append(newest - tail.head.epoch)
+        newest = world.put(*(f"steady-{step}-{number}" for number in range(8)))
+        now[0] += 1.0
+    assert max(behind[:5]) >= 5, "the load is held back, and what comes meanwhile"
+    assert behind[-10:] == [0] * 10, "then each change is in effect with the next look"
+    assert world.ids_at(tail) == 60 + 8 * 39
+
+
+def test_epochs_held_back_follow_at_their_pace() -> None:
+    now = [100.0]
+    held = bulk.HeldBack(500, lambda: now[0])  # so a thousand a second
+    for epoch in range(1, 21):
+        held.add(epoch, f"line{epoch}", 150)
+    assert held.release() is None
+    now[0] += 0.4
+    assert held.release() == (2, "line2")
+    held.drop(5)
+    now[0] += 100.0
+    assert held.release() == (11, "line11"), "no more than a second's worth at once"
+    held.wait()
+    now[0] += 0.1
+    assert held.release() is None
+    now[0] += 2.0
+    assert held.release() == (17, "line17") and held
+    held.drop(20)
+    assert not held
+    held.add(21, "line21", 5_000)
+    now[0] += 1.0
+    assert held.release() == (21, "line21"), "a step larger than that comes, too"
+    for epoch in range(22, 32):
+        held.add(epoch, f"line{epoch}", 10)
+    now[0] += 10.0
+    assert held.release() == (31, "line31"), "small ones go together"
+    assert not held
+
+
 def test_the_meter_counts_the_last_seconds_only() -> None:
     now = [100.0]
     meter = bulk.BulkMeter(10, lambda: now[0])
