@@ -7,11 +7,10 @@ and have one snapshot mapped do not count its pages twice, and the figures add u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from deploy.processes import ProcessRecord, marked
-from deploy.services import SERVICE_NAMES
 
 TITLES = {"valkey": "Valkey", "kafka": "Kafka", "api": "API"}
 SNAPSHOT_PROCESS = "snapshot process"
@@ -21,10 +20,15 @@ Figures = dict[str, int]
 
 
 class Processes:
-    """Finds the processes of a stack and gives each a name that its successor inherits."""
+    """Finds the processes of a stack and gives each a name that its successor inherits.
 
-    def __init__(self, stack_id: str) -> None:
+    mains   gives the process id of each service's main process: the store writes its title over the
+            mark that others are found by.
+    """
+
+    def __init__(self, stack_id: str, mains: Callable[[], Mapping[str, int]]) -> None:
         self._stack_id = stack_id
+        self._mains = mains
         self._places: dict[str, list[ProcessRecord | None]] = {}
 
     def figures(self) -> Figures:
@@ -41,8 +45,10 @@ class Processes:
 
     def _by_role(self) -> dict[str, list[ProcessRecord]]:
         groups: dict[str, list[ProcessRecord]] = {}
-        for service in SERVICE_NAMES:
-            for record in marked(self._stack_id, service):
+        for service, pid in self._mains().items():
+            main = ProcessRecord.of(pid)
+            others = marked(self._stack_id, service)
+            for record in dict.fromkeys([main, *others] if main else others):
                 role = role_of(service, _words(record.pid), _parent_words(record.pid))
                 groups.setdefault(role, []).append(record)
         return groups

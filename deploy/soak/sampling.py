@@ -41,7 +41,9 @@ class Sampler:
     """
 
     def __init__(self, stack: Stack, behind: Callable[[], int]) -> None:
-        self._processes = Processes(stack.stack_id)
+        self._processes = Processes(
+            stack.stack_id, lambda: {name: stack.pid(name) for name in stack.names}
+        )
         self._snapshots = SnapshotProcesses(stack.pid("driver"))
         self._behind = behind
         # redis-py calls every reply bytes or str, or a promise of them.

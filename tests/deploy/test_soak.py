@@ -157,21 +157,22 @@ def test_processes_are_found_by_their_mark_and_a_successor_takes_its_place() -> 
         assert child.stdout is not None and child.stdout.readline()
         return child
 
-    processes = Processes(mark)
     children = [start(), start()]
+    hidden = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    processes = Processes(mark, lambda: {"api": children[0].pid, "valkey": hidden.pid})
     try:
         figures = processes.figures()
-        assert sorted(figures) == ["API", "API 2"]
+        assert sorted(figures) == ["API", "API 2", "Valkey"]
         assert all(2**20 < taken < 2**28 for taken in figures.values())
         children[0].kill()
         children[0].wait()
         children.append(start())
-        assert sorted(processes.figures()) == ["API", "API 2"]
+        assert sorted(processes.figures()) == ["API", "API 2", "Valkey"]
         children[1].kill()
         children[1].wait()
-        assert sorted(processes.figures()) == ["API"]
+        assert sorted(processes.figures()) == ["API", "Valkey"]
     finally:
-        for child in children:
+        for child in (hidden, *children):
             child.kill()
             child.communicate()
 
