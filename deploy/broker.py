@@ -83,7 +83,7 @@ def prepare(folder: Path, jars: Path, port: int, log: Path, second: str = "") ->
     if not (data / "meta.properties").exists():
         format_folder(base, configuration, log)
     heap = [f"-Xms{HEAP_MB // 4}m", f"-Xmx{HEAP_MB}m", "-XX:+ExitOnOutOfMemoryError"]
-    # The default collector makes the heap larger for as long as there is room, whatever lives in it.
+    # The default collector makes the heap larger while there is room, whatever lives in it.
     heap += ["-XX:+UseSerialGC", "-XX:+AlwaysPreTouch"]
     return [*base, *heap, "kafka.Kafka", str(configuration)]
 
