@@ -106,7 +106,9 @@ class StreamingSettings(BaseSettings):
         default=None, description="Folder with the jar files of Spark's Kafka connector."
     )
     master: str = Field(default="local[2]", description="Spark master.")
-    driver_memory: str = Field(default="1g", description="Heap of the driver's JVM.")
+    driver_memory: str = Field(
+        default="1g", description="Heap of the driver's JVM, taken at the start."
+    )
     executor_memory: str = Field(default="1g", description="Heap of an executor's JVM.")
     trigger_ms: int = Field(
         default=0,

@@ -64,6 +64,8 @@ def session_options(settings: StreamingSettings, scratch: Path) -> dict[str, str
         f'"-Djava.io.tmpdir={scratch}"',
         # Hadoop starts a shell for each checkpoint file's permissions; this is its quickest way.
         "-Djdk.lang.Process.launchMechanism=VFORK",
+        # A heap that is taken at once and collected in place stays as large as it is.
+        f"-Xms{settings.driver_memory} -XX:+AlwaysPreTouch -XX:+UseSerialGC",
     ]
     options = {
         "spark.driver.memory": settings.driver_memory,
