@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import orjson
 
@@ -86,6 +87,13 @@ class Verdict:
             "found": {kind: self.counts[kind] for kind in KINDS},
             "examples": self.examples,
         }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Self:
+        """What `to_json` gave; KeyError, TypeError or ValueError if it has another form."""
+        sums = (int(told[name]) for name in ("events", "matches", "batches", "notifications"))
+        found = Counter({kind: int(told["found"][kind]) for kind in KINDS if told["found"][kind]})
+        return cls(found, {kind: list(words) for kind, words in told["examples"].items()}, *sums)
 
 
 def said_by(notification: Record) -> Said:

@@ -19,7 +19,11 @@ FULL_S_MAX = 60.0
 
 
 @fault(
-    6, "broker killed", "kill -9 of Kafka, started again after 3 s", "no acknowledged event is lost"
+    6,
+    "broker killed",
+    "kill -9 of Kafka, started again after 3 s",
+    "no acknowledged event is lost",
+    killed="broker",
 )
 def kill_broker(world: World, random: Random) -> None:
     """Whatever was under way is asked for again."""

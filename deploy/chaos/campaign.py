@@ -1,10 +1,13 @@
-"""Campaign: which faults run, how often, and what came of each run."""
+"""Campaign: which faults run, how often, and on which stacks."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -23,10 +26,10 @@ from deploy.chaos import (
 from deploy.chaos.faults import BOTH, FAULTS, NOT_INJECTED, Fault, NotInjected
 from deploy.chaos.injection import Broken
 from deploy.chaos.judge import judge
+from deploy.chaos.outcome import Outcome, Row, Turn
 from deploy.chaos.world import World
-from deploy.environment import UserError
-from deploy.history import write_history
-from deploy.verdicts import Verdict
+from deploy.environment import REPOSITORY, UserError
+from deploy.history import History, write_history
 from store.errors import StoreError
 
 MODULES = (
@@ -39,64 +42,62 @@ MODULES = (
     input_faults,
 )
 """Importing them fills the catalogue."""
+RUNS_OF_A_STACK = 10
+"""Later runs find what earlier ones left, but log and topics shall not grow for hours."""
 LOAD_BEFORE_S = 2.0
 LOAD_AFTER_S = 2.0
 
 
-@dataclass
-class Outcome:
-    """What came of one run of one fault."""
-
-    fault: Fault
-    delivery: str
-    run: int
-    verdict: Verdict | None = None
-    recovery_s: float | None = None
-    broken: list[str] = field(default_factory=list)
-
-    @property
-    def holds(self) -> bool:
-        """Whether all that must hold did."""
-        return self.verdict is not None and self.verdict.holds and not self.broken
-
-    def count(self, kind: str) -> int | None:
-        """How many findings of a kind; None where there is no verdict."""
-        return None if self.verdict is None else self.verdict.counts[kind]
-
-    def to_json(self) -> dict[str, object]:
-        """All of it."""
-        return {
-            "fault": self.fault.number,
-            "name": self.fault.name,
-            "delivery": self.delivery,
-            "run": self.run,
-            "holds": self.holds,
-            "recovery_s": None if self.recovery_s is None else round(self.recovery_s, 2),
-            "broken": self.broken,
-            "verdict": None if self.verdict is None else self.verdict.to_json(),
-        }
-
-
 @dataclass(frozen=True)
 class Plan:
-    """What to run; `minutes` repeats all of it until so much time has passed."""
+    """What to run.
+
+    runs        of each fault; `minutes` repeats all of it until so much time has passed.
+    crash_runs  of each process that is killed, if these are more; see `runs_of`.
+    """
 
     faults: Sequence[Fault]
     deliveries: Sequence[str] = BOTH
     runs: int = 1
     seed: int = 1
     minutes: float = 0.0
+    crash_runs: int = 0
 
-    def steps(self, delivery: str) -> Iterator[tuple[Fault, int]]:
-        """What to run in one delivery, which has its share of the time: faults and run numbers."""
+    def runs_of(self, fault: Fault) -> int:
+        """How often a fault runs in one delivery: of one process, all places have their share."""
+        if not fault.killed:
+            return self.runs
+        places = sum(one.killed == fault.killed for one in FAULTS)
+        return max(self.runs, -(-self.crash_runs // places))
+
+    def steps(self, delivery: str, done: Container[Turn] = ()) -> Iterator[tuple[Fault, Turn]]:
+        """What is still to run in one delivery, which has its share of the time."""
         deadline = time.monotonic() + self.minutes * 60 / len(self.deliveries)
+        promised = [fault for fault in self.faults if delivery in fault.deliveries]
         for run in count(1):
-            if run > self.runs and time.monotonic() > deadline:
+            due = [fault for fault in promised if run <= self.runs_of(fault)]
+            if not due and time.monotonic() < deadline:
+                due = promised
+            if not due:
                 return
-            promised = [fault for fault in self.faults if delivery in fault.deliveries]
-            if not promised:
-                return
-            yield from ((fault, run) for fault in promised)
+            for fault in due:
+                turn = Turn(row_of(fault, delivery), run, self.seed)
+                if turn not in done:
+                    yield fault, turn
+
+    def rows(self) -> list[Row]:
+        """The rows of the table that the plan fills."""
+        return [
+            row_of(fault, delivery)
+            for delivery in self.deliveries
+            for fault in self.faults
+            if delivery in fault.deliveries
+        ]
+
+
+def row_of(fault: Fault, delivery: str) -> Row:
+    """The row of a fault in one delivery."""
+    return Row(fault.number, fault.name, delivery)
 
 
 def catalogue() -> list[Fault]:
@@ -117,38 +118,74 @@ def choose(numbers: Iterable[int]) -> tuple[list[Fault], list[NotInjected]]:
     )
 
 
-def run_plan(plan: Plan, folder: Path) -> Iterator[Outcome]:
-    """Run all of it, one stack for each delivery, and a new one after a run that failed."""
+def run_plan(
+    plan: Plan, folder: Path, done: Container[Turn] = (), keep: bool = False
+) -> Iterator[Outcome]:
+    """Run all of it that is not done; what held leaves no files unless they are to be kept."""
     for delivery in plan.deliveries:
-        steps = plan.steps(delivery)
-        step = next(steps, None)
-        for number in count(1):
-            if step is None:
-                break
-            home = folder / f"{delivery}-{number}"
-            with World(home, delivery, plan.seed + number) as world:
-                outcome: Outcome | None = None
-                while step is not None and (outcome is None or outcome.holds):
-                    outcome = run_fault(world, *step, plan.seed)
-                    yield outcome
-                    step = next(steps, None)
+        yield from run_steps(plan.steps(delivery, done), folder, delivery, keep)
 
 
-def run_fault(world: World, fault: Fault, run: int, seed: int) -> Outcome:
-    """One fault in one window of a world that is fit for it."""
-    outcome = Outcome(fault, world.delivery, run)
-    random = Random(f"{seed} {fault.name} {run}")
+def run_steps(
+    steps: Iterator[tuple[Fault, Turn]], folder: Path, delivery: str, keep: bool = False
+) -> Iterator[Outcome]:
+    """Run faults in one delivery, on a new stack after some runs, and after one that failed."""
+    step = next(steps, None)
+    for number in count(1):
+        if step is None:
+            return
+        home = folder / f"{delivery}-{number}"
+        outcome = None
+        with World(home, delivery, load_seed(step[1])) as world:
+            for _ in range(RUNS_OF_A_STACK):
+                if step is None or (outcome is not None and not outcome.holds):
+                    break
+                outcome = run_fault(world, *step)
+                yield outcome
+                step = next(steps, None)
+        if outcome is not None and outcome.holds and not keep:
+            shutil.rmtree(home)
+
+
+def load_seed(turn: Turn) -> int:
+    """The seed of the load on the stack whose first run this is."""
+    return Random(f"{turn.seed} load {turn.row.name} {turn.run}").getrandbits(32)
+
+
+@cache
+def revision() -> str:
+    """The code's revision, with a mark if it was edited since; '' where git does not tell."""
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     try:
-        world.begin()
-        world.run_load(LOAD_BEFORE_S)
-        fault.inject(world, random)
-        outcome.recovery_s = world.injection.recovered_s
-        time.sleep(LOAD_AFTER_S)
-        world.drain()
-        history = world.end_window()
+        told = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return told.stdout.strip() if told.returncode == 0 else ""
+
+
+def run_fault(world: World, fault: Fault, turn: Turn) -> Outcome:
+    """One fault in one window of a world that is fit for it."""
+    outcome = Outcome(turn, revision=revision())
+    began = time.monotonic()
+    try:
+        history = inject(world, fault, outcome)
     except (Broken, UserError, StoreError, KafkaException, RuntimeError, OSError) as error:
         outcome.broken.append(f"{type(error).__name__}: {error}")
-        return outcome
-    write_history(world.folder / f"history-{fault.number}-{run}.jsonl", history)
-    outcome.verdict, outcome.broken = judge(world, history)
+    else:
+        name = f"history-{turn.row.number}-{turn.row.name.replace(' ', '-')}-{turn.run}.jsonl"
+        write_history(world.folder / name.replace("'", ""), history)
+        outcome.verdict, outcome.broken = judge(world, history)
+    outcome.seconds = time.monotonic() - began
     return outcome
+
+
+def inject(world: World, fault: Fault, outcome: Outcome) -> History:
+    """The history of a window in which a fault was injected, once all of it is done."""
+    turn = outcome.turn
+    world.begin()
+    world.run_load(LOAD_BEFORE_S)
+    fault.inject(world, Random(f"{turn.seed} {turn.row.name} {turn.run}"))
+    outcome.recovery_s = world.injection.recovered_s
+    time.sleep(LOAD_AFTER_S)
+    world.drain()
+    return world.end_window()

@@ -53,6 +53,8 @@ for _failpoint in KILLED_AT:
             f"kill -9 where {NAMES[_failpoint].removeprefix('driver: ')}",
             "the replay uses the pinned epoch",
             partial(kill_at, _failpoint),
+            killed="driver",
+            seconds=45.0,
         )
     )
 

@@ -22,6 +22,8 @@ class Fault:
     injected    what is done, and `holds` what must be so afterwards, beside the checker's verdict.
     inject      does it while the load runs; Broken if something does not hold.
     deliveries  for which the promise is made.
+    killed      which process a kill -9 ends at any moment; '' if the fault is another one.
+    seconds     that a run is expected to take on two cores.
     """
 
     number: int
@@ -30,6 +32,8 @@ class Fault:
     holds: str
     inject: Inject
     deliveries: Sequence[str] = BOTH
+    killed: str = ""
+    seconds: float = 30.0
 
 
 @dataclass(frozen=True)
@@ -70,12 +74,18 @@ NOT_INJECTED = (
 
 
 def fault(
-    number: int, name: str, injected: str, holds: str, deliveries: Sequence[str] = BOTH
+    number: int,
+    name: str,
+    injected: str,
+    holds: str,
+    deliveries: Sequence[str] = BOTH,
+    killed: str = "",
+    seconds: float = 30.0,
 ) -> Callable[[Inject], Inject]:
     """Enter a function into the catalogue."""
 
     def enter(inject: Inject) -> Inject:
-        FAULTS.append(Fault(number, name, injected, holds, inject, deliveries))
+        FAULTS.append(Fault(number, name, injected, holds, inject, deliveries, killed, seconds))
         return inject
 
     return enter

@@ -210,6 +210,7 @@ def storm(world: World, random: Random) -> None:
     "everything restarted",
     "all processes are killed and started; events that match nothing come while the index loads",
     "no notification of these: never match-all",
+    killed="everything",
 )
 def restart_all(world: World, random: Random) -> None:
     """The index is not there yet, and nobody may be told of anything because of that."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 
-from deploy.chaos.campaign import Outcome
 from deploy.chaos.faults import Fault, NotInjected
+from deploy.chaos.journal import Journal
+from deploy.chaos.outcome import Outcome, Row
 from deploy.environment import REPOSITORY, UserError
 from deploy.verdicts import KINDS
 
@@ -19,10 +22,13 @@ BEGIN, END = "<!-- chaos: written by ./herald chaos --record -->", "<!-- chaos: 
 def listing(faults: Sequence[Fault], left_out: Sequence[NotInjected]) -> list[str]:
     """The catalogue as a Markdown table, and what is not in it."""
     rows = [
-        ["fault", "name", "what is injected", "what must hold", "delivery"],
-        ["---"] * 5,
+        ["fault", "name", "what is injected", "what must hold", "delivery", "kills"],
+        ["---"] * 6,
         *(
-            [str(one.number), one.name, one.injected, one.holds, " and ".join(one.deliveries)]
+            [
+                *(str(one.number), one.name, one.injected, one.holds),
+                *(" and ".join(one.deliveries), one.killed),
+            ]
             for one in faults
         ),
     ]
@@ -39,34 +45,33 @@ def row_of(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-Rows = dict[tuple[int, str, str], str]
-"""A row of the table by the fault's number and name and the delivery."""
+HEAD = (
+    *("fault", "", "delivery", "runs", "failed"),
+    *(*map(str.upper, KINDS), "else"),
+    *("recovery s, median", "longest"),
+)
 
-HEAD = ("fault", "", "delivery", "runs", *map(str.upper, KINDS), "else", "recovery s")
-_ROW = re.compile(r"^\| (\d+) \| ([^|]+) \| (exactly_once|at_least_once) \|.*$", re.MULTILINE)
 
-
-def rows_of(outcomes: Sequence[Outcome]) -> Rows:
-    """Fault x delivery: runs, findings by kind, and the longest recovery."""
-    groups: dict[tuple[int, str, str], list[Outcome]] = {}
+def table(outcomes: Iterable[Outcome]) -> list[str]:
+    """Fault x delivery: runs, those that failed, findings by kind, recovery; as Markdown."""
+    groups: dict[Row, list[Outcome]] = {}
     for one in outcomes:
-        groups.setdefault((one.fault.number, one.fault.name, one.delivery), []).append(one)
-    return {key: row_of([*map(str, key), *_cells(group)]) for key, group in groups.items()}
+        groups.setdefault(one.row, []).append(one)
+    rows = (row_of([*map(str, row), *_cells(groups[row])]) for row in sorted(groups))
+    return [row_of(HEAD), row_of(["---"] * len(HEAD)), *rows]
 
 
 def _cells(group: Sequence[Outcome]) -> Iterator[str]:
     yield str(len(group))
-    is_judged = all(one.verdict for one in group)
+    yield str(sum(not one.holds for one in group))
+    judged = [one for one in group if one.verdict]
+    doubt = "" if len(judged) == len(group) else " ?"
     for kind in KINDS:
-        yield str(sum(one.count(kind) or 0 for one in group)) if is_judged else "?"
+        yield f"{sum(one.count(kind) or 0 for one in judged)}{doubt}" if judged else "?"
     yield str(sum(len(one.broken) for one in group))
     recovered = [one.recovery_s for one in group if one.recovery_s is not None]
+    yield f"{median(recovered):.1f}" if recovered else "?"
     yield f"{max(recovered):.1f}" if recovered else "?"
-
-
-def table(rows: Rows) -> list[str]:
-    """The rows under their heads, as Markdown."""
-    return [row_of(HEAD), row_of(["---"] * len(HEAD)), *(rows[key] for key in sorted(rows))]
 
 
 def described(outcome: Outcome) -> Iterator[str]:
@@ -79,9 +84,10 @@ def described(outcome: Outcome) -> Iterator[str]:
         if verdict is None
         else f" ({verdict.events} events, {verdict.batches} batches, {verdict.matches} matches)"
     )
+    row = outcome.row
     yield (
-        f"{outcome.fault.number:>2} {outcome.fault.name}, {outcome.delivery}, "
-        f"run {outcome.run}: {state}{judged}{recovery}"
+        f"{row.number:>2} {row.name}, {row.delivery}, "
+        f"run {outcome.turn.run}: {state}{judged}{recovery}"
     )
     yield from (f"     {words}" for words in outcome.broken[:EXAMPLES_SHOWN])
     for kind in KINDS if verdict else ():
@@ -91,10 +97,8 @@ def described(outcome: Outcome) -> Iterator[str]:
             yield from (f"       {words}" for words in verdict.examples[kind][:EXAMPLES_SHOWN])
 
 
-def conclude(
-    outcomes: Sequence[Outcome], left_out: Sequence[NotInjected], as_json: bool, record: bool
-) -> None:
-    """Print the table, and write it down if asked to."""
+def conclude(outcomes: Sequence[Outcome], left_out: Sequence[NotInjected], as_json: bool) -> None:
+    """Print the table, or all outcomes for a program."""
     if as_json:
         told = {
             "holds": all(one.holds for one in outcomes),
@@ -105,17 +109,25 @@ def conclude(
         }
         print(json.dumps(told, indent=2))
     else:
-        print("\n".join(["", *table(rows_of(outcomes)), "", *not_injected(left_out)]))
-    if record:
-        write_down(rows_of(outcomes))
+        print("\n".join(["", *table(outcomes), "", *not_injected(left_out)]))
 
 
-def write_down(rows: Rows) -> None:
-    """Put rows into the table of docs/reliability.md, in the place of those they replace."""
+def origin(journal: Journal) -> str:
+    """What the runs of a journal are of: seeds, revisions, and what does not count."""
+    seeds = sorted({one.turn.seed for one in journal.outcomes})
+    revisions = Counter(one.revision or "unknown" for one in journal.outcomes)
+    told = ", ".join(f"{name} ({number:,} runs)" for name, number in revisions.items())
+    words = f"Seed {', '.join(map(str, seeds))}; revision {told}."
+    if journal.set_aside:
+        words += f" {journal.set_aside:,} runs of rows that were made anew do not count."
+    return words
+
+
+def write_down(journal: Journal) -> None:
+    """Put all outcomes of a journal in the place of the table of docs/reliability.md."""
     text = DOCUMENT.read_text(encoding="utf-8")
     found = re.search(f"{BEGIN}(.*?){END}", text, re.DOTALL)
     if found is None:
         raise UserError(f"{DOCUMENT} has no place for results: {BEGIN} … {END}.")
-    known = {(int(row[1]), row[2], row[3]): row[0] for row in _ROW.finditer(found[1])}
-    content = "\n".join([BEGIN, "", *table(known | rows), "", END])
+    content = "\n".join([BEGIN, "", origin(journal), "", *table(journal.outcomes), "", END])
     DOCUMENT.write_text(text[: found.start()] + content + text[found.end() :], encoding="utf-8")

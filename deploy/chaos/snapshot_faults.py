@@ -83,6 +83,7 @@ for _failpoint in (name for name in NAMES if name.startswith("snapshot.")):
             f"kill -9 where {NAMES[_failpoint].removeprefix('snapshot process: ')}",
             "the older snapshot serves on, a later one is built",
             partial(kill_builder, _failpoint),
+            killed="builder",
         )
     )
 

@@ -36,6 +36,7 @@ def server(world: World) -> Iterator[Any]:
     "store killed",
     f"kill -9 of Valkey under writes, {KILLS} times",
     "every write that was acknowledged is there; epochs are dense",
+    killed="store",
 )
 def kill_store(world: World, random: Random) -> None:
     """What was answered was on disk."""

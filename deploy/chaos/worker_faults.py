@@ -64,7 +64,13 @@ def parent_of(pid: int) -> int:
     return 0
 
 
-@fault(2, "workers killed", "kill -9 of all Python workers, three times", "the tasks are retried")
+@fault(
+    2,
+    "workers killed",
+    "kill -9 of all Python workers, three times",
+    "the tasks are retried",
+    killed="worker",
+)
 def kill_workers(world: World, random: Random) -> None:
     """Workers die in the middle of whatever they do."""
     for _ in range(3):
@@ -78,7 +84,13 @@ def kill_workers(world: World, random: Random) -> None:
     expect(world.injection.restarts == 0, "the driver died of it")
 
 
-@fault(2, "worker killed in the match", "kill -9 of a worker after it has matched", "as above")
+@fault(
+    2,
+    "worker killed in the match",
+    "kill -9 of a worker after it has matched",
+    "as above",
+    killed="worker",
+)
 def kill_worker_in_match(world: World, random: Random) -> None:
     """A worker dies with its output in its hands."""
     world.arm("match.matched=kill@2!")
@@ -93,6 +105,7 @@ def kill_worker_in_match(world: World, random: Random) -> None:
     "daemon killed",
     "kill -9 of the process that forks the workers, and of those that it has forked",
     "Spark starts another",
+    killed="daemon",
 )
 def kill_daemon(world: World, random: Random) -> None:
     """All workers are gone, and so is where new ones come from."""
@@ -108,6 +121,7 @@ def kill_daemon(world: World, random: Random) -> None:
     "JVM killed",
     "kill -9 of the driver's JVM",
     "the driver ends, and goes on from its pin once it is started again",
+    killed="JVM",
 )
 def kill_jvm(world: World, random: Random) -> None:
     """Spark is gone, and Python alone is left."""
@@ -150,6 +164,7 @@ def starve_workers(world: World, random: Random) -> None:
     "executors killed",
     f"kill -9 of one of two executor JVMs, {KILLS} times, on a cluster of processes",
     "the tasks are run elsewhere",
+    killed="executor",
 )
 def kill_executors(world: World, random: Random) -> None:
     """Its workers and their index go with it; what it had sent of a batch is asked for again."""

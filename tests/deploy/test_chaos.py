@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -18,7 +15,7 @@ from deploy.chaos.world import World
 from deploy.cli import main
 from deploy.environment import REPOSITORY, UserError
 from deploy.history import Acknowledged, History, Record
-from deploy.verdicts import Place, Verdict
+from deploy.verdicts import Place
 from index.instants import parse_instant
 from store.base import LogEntry, Put, PutChange, SubscriptionStore
 from store.memory import MemoryStore
@@ -146,58 +143,9 @@ def test_of_two_histories_the_newer_one_counts() -> None:
     assert judge.surviving(entries) == [entry(1, "x"), entry(2, "y")]
 
 
-def test_the_table_sums_up_runs_and_marks_those_without_a_verdict() -> None:
-    (fault,) = [one for one in campaign.catalogue() if one.number == 8]
-    good = campaign.Outcome(fault, "exactly_once", 1, Verdict(), 2.5)
-    bad = replace(good, run=2, recovery_s=1.0, verdict=Verdict())
-    assert bad.verdict is not None
-    bad.verdict.find("lost", "one")
-    assert (good.holds, bad.holds) == (True, False)
-    row = report.table(report.rows_of([good, bad]))[-1]
-    assert row == "| 8 | store killed | exactly_once | 2 | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 2.5 |"
-    none = campaign.Outcome(fault, "exactly_once", 1, broken=["Broken: it did not come back"])
-    assert not none.holds
-    assert report.table(report.rows_of([none]))[-1].endswith("| ? | 1 | ? |")
-    assert "     Broken: it did not come back" in report.described(none)
-    assert json.dumps([one.to_json() for one in (good, bad, none)])
-
-
 def test_what_does_not_hold_says_so() -> None:
     expect(True, "never said")
     with pytest.raises(Broken, match="said"):
         expect(False, "said")
     with pytest.raises(Broken, match=r"it is not so within 0\.1 s"):
         await_true(lambda: False, "it is not so", 0.1)
-
-
-def test_a_plan_repeats_its_faults_and_leaves_out_what_is_not_promised() -> None:
-    both, once = (
-        next(one for one in campaign.catalogue() if len(one.deliveries) == length)
-        for length in (2, 1)
-    )
-    plan = campaign.Plan([both, once], runs=2)
-    assert list(plan.steps("exactly_once")) == [(both, 1), (once, 1), (both, 2), (once, 2)]
-    assert list(plan.steps("at_least_once")) == [(both, 1), (both, 2)]
-    assert list(campaign.Plan([once]).steps("at_least_once")) == []
-
-
-def test_what_is_recorded_replaces_its_rows_and_keeps_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    document = tmp_path / "reliability.md"
-    document.write_text(f"before\n{report.BEGIN}\nnothing\n{report.END}\nafter\n", encoding="utf-8")
-    monkeypatch.setattr(report, "DOCUMENT", document)
-    (killed,) = [one for one in campaign.catalogue() if one.number == 8]
-    (full,) = [one for one in campaign.catalogue() if one.number == 12]
-    for fault, recovery_s in ((full, 9.0), (killed, 1.0), (killed, 2.0)):
-        outcome = campaign.Outcome(fault, "at_least_once", 1, Verdict(), recovery_s)
-        report.write_down(report.rows_of([outcome]))
-    lines = document.read_text(encoding="utf-8").splitlines()
-    assert (lines[0], lines[-1]) == ("before", "after")
-    assert [line for line in lines if line[2:3].isdigit()] == [
-        "| 8 | store killed | at_least_once | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 2.0 |",
-        "| 12 | store full | at_least_once | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 9.0 |",
-    ]
-    document.write_text("no marks", encoding="utf-8")
-    with pytest.raises(UserError, match="has no place for results"):
-        report.write_down({})
