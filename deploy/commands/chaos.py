@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from deploy.chaos import campaign, report
-from deploy.chaos.faults import BOTH, Fault
+from deploy.chaos.faults import BOTH, NotInjected
 from deploy.chaos.journal import Journal
 from deploy.chaos.outcome import Outcome
 from deploy.commands import up
@@ -73,20 +73,13 @@ def at_least_one(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the faults; 0 only if all held."""
-    faults, left_out = campaign.choose(arguments.fault or ())
-    deliveries = BOTH if arguments.delivery == "both" else (arguments.delivery,)
-    faults = [
-        one
-        for one in faults
-        if arguments.match in one.name and set(one.deliveries) & set(deliveries)
-    ]
+    plan, left_out = plan_of(arguments)
     if arguments.list:
-        print("\n".join(report.listing(faults, left_out)))
+        print("\n".join(report.listing(plan.faults, left_out)))
         return 0
-    if not faults:
+    if not plan.faults:
         print("\n".join(report.not_injected(left_out)))
         raise UserError("there is nothing to inject of what was chosen; --list tells all faults.")
-    plan = plan_of(arguments, faults, deliveries)
     outcomes: list[Outcome] = []
     journal = open_journal(arguments, plan)
     try:
@@ -101,18 +94,23 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if outcomes and all(one.holds for one in outcomes) else 1
 
 
-def plan_of(
-    arguments: argparse.Namespace, faults: list[Fault], deliveries: tuple[str, ...]
-) -> campaign.Plan:
-    """What the arguments ask for."""
-    return campaign.Plan(
-        faults,
+def plan_of(arguments: argparse.Namespace) -> tuple[campaign.Plan, list[NotInjected]]:
+    """What the arguments ask for, and what of it is not injected."""
+    faults, left_out = campaign.choose(arguments.fault or ())
+    deliveries = BOTH if arguments.delivery == "both" else (arguments.delivery,)
+    plan = campaign.Plan(
+        [
+            one
+            for one in faults
+            if arguments.match in one.name and set(one.deliveries) & set(deliveries)
+        ],
         deliveries,
         arguments.runs,
         arguments.seed,
         arguments.minutes,
         arguments.crash_runs,
     )
+    return plan, left_out
 
 
 def open_journal(arguments: argparse.Namespace, plan: campaign.Plan) -> Journal | None:

@@ -1,9 +1,10 @@
 """`./herald test`: all tests, with and without services; what else is given goes to pytest.
 
-Tests with real services wait for brokers and clocks half of their time. So those that take seconds
-run beside the tests without services, which have a lower priority and print what they have to say
-afterwards. Those that run a query for minutes come last and have the machine to themselves: they
-promise how soon something happens, and a niceness means nothing to services in other sessions.
+Tests with real services wait for brokers and clocks half of their time. So those that take seconds,
+and the random faults after them, run beside the tests without services, which have a lower priority
+and print what they have to say afterwards. Those that run a query for minutes come last and have
+the machine to themselves: they promise how soon something happens, and a niceness means nothing to
+services in other sessions.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ PARTS = {
     "unit": ["-m", "not connected", *SPREAD],
     # One after the other: each of these fills the machine with its own services.
     "connected": ["-m", "connected and not slow"],
-    "queries": ["-m", "connected and slow"],
+    "chaos": ["-m", "chaos"],
+    "queries": ["-m", "connected and slow and not chaos"],
 }
+BESIDE = ("connected", "chaos")
+"""What runs while the tests without services do."""
 NICENESS = 10
 """Of the tests without services: those with services must not wait for them."""
 NOTHING_COLLECTED = 5
@@ -48,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.unit:
         parts = ["unit"]
     elif arguments.connected:
-        parts = ["connected", "queries"]
+        parts = [part for part in PARTS if part != "unit"]
     else:
         parts = list(PARTS)
     return run_parts(parts, arguments.rest)
@@ -58,20 +62,18 @@ def run_parts(parts: Sequence[str], rest: Sequence[str]) -> int:
     """Run each part, also when another has failures, and sum the outcome up."""
     if "connected" in parts:
         find_java()
-    left = list(parts)
-    codes = []
-    if "unit" in left and "connected" in left:
-        codes += run_both(rest)
-        left = [part for part in left if part not in ("unit", "connected")]
-    codes += [subprocess.run(**pytest_command(part, rest)).returncode for part in left]
+    beside = [part for part in parts if part in BESIDE] if "unit" in parts else []
+    codes = run_beside(beside, rest) if beside else []
+    left = [part for part in parts if not beside or part not in ("unit", *beside)]
+    codes += [run_part(part, rest) for part in left]
     failures = [code for code in codes if code not in (0, NOTHING_COLLECTED)]
     if failures:
         return failures[0]
     return 0 if 0 in codes else NOTHING_COLLECTED
 
 
-def run_both(rest: Sequence[str]) -> list[int]:
-    """Run the first two parts at once; the output of the one behind follows when it is over."""
+def run_beside(parts: Sequence[str], rest: Sequence[str]) -> list[int]:
+    """Run parts while the tests without services run, whose output follows when they are over."""
     with tempfile.TemporaryFile() as output:
         unit = subprocess.Popen(
             **pytest_command("unit", rest),
@@ -80,15 +82,20 @@ def run_both(rest: Sequence[str]) -> list[int]:
             preexec_fn=lambda: os.nice(NICENESS),
         )
         try:
-            connected = subprocess.run(**pytest_command("connected", rest)).returncode
-            code = unit.wait()
+            codes = [run_part(part, rest) for part in parts]
+            codes.append(unit.wait())
         finally:
             unit.terminate()
             unit.wait()
             output.seek(0)
             sys.stdout.write(output.read().decode(errors="replace"))
             sys.stdout.flush()
-    return [code, connected]
+    return codes
+
+
+def run_part(part: str, rest: Sequence[str]) -> int:
+    """Run the tests of a part and return pytest's exit code."""
+    return subprocess.run(**pytest_command(part, rest)).returncode
 
 
 def pytest_command(part: str, rest: Sequence[str]) -> dict[str, Any]:
