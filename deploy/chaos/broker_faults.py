@@ -15,7 +15,6 @@ from streaming.sink import TIMEOUT_S
 AWAY_S = 3.0
 PAUSED_S = 30.0
 ROOM_BYTES = 8 * 1024
-FULL_S_MAX = 60.0
 
 
 @fault(
@@ -57,7 +56,7 @@ def fill_disk(world: World, random: Random) -> None:
     logs = (world.folder / "kafka" / "data").glob(f"{world.events_topic}-*/*.log")
     limit = min(path.stat().st_size for path in logs) + ROOM_BYTES
     resource.prlimit(world.stack.pid("kafka"), resource.RLIMIT_FSIZE, (limit, limit))
-    await_true(lambda: "kafka" in world.stack.dead_services(), "Kafka has not noticed", FULL_S_MAX)
+    await_true(lambda: "kafka" in world.stack.dead_services(), "Kafka has not noticed")
     world.stack.restart("kafka")
     world.healed()
     world.await_recovery()

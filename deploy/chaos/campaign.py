@@ -16,6 +16,7 @@ from confluent_kafka import KafkaException
 
 from deploy.chaos import (
     broker_faults,
+    clock_faults,
     driver_faults,
     input_faults,
     snapshot_faults,
@@ -40,6 +41,7 @@ MODULES = (
     store_faults,
     snapshot_faults,
     input_faults,
+    clock_faults,
 )
 """Importing them fills the catalogue."""
 RUNS_OF_A_STACK = 10
@@ -115,6 +117,17 @@ def choose(numbers: Iterable[int]) -> tuple[list[Fault], list[NotInjected]]:
     return (
         [one for one in catalogue() if one.number in wanted],
         [one for one in NOT_INJECTED if one.number in wanted],
+    )
+
+
+def able(
+    faults: Iterable[Fault], deliveries: Container[str]
+) -> tuple[list[Fault], list[NotInjected]]:
+    """Of the faults that concern some deliveries: those this machine can inject, and the others."""
+    promised = [one for one in faults if any(name in deliveries for name in one.deliveries)]
+    return (
+        [one for one in promised if not one.lacks()],
+        [NotInjected(one.number, one.name, one.lacks()) for one in promised if one.lacks()],
     )
 
 

@@ -74,7 +74,7 @@ def start_second_driver(world: World, random: Random) -> None:
     environment = {f"HERALD_{name}": world.stack.env[f"HERALD_{name}"] for name in names}
     with Stack(folder, settings, {"driver"}, environment) as second:
         world.recorder.follow(Path(second.env["HERALD_CHECKPOINT_DIR"]))
-        code = world.await_death("driver", 60)
+        code = world.await_death("driver")
         expect(code == DRIVER_FENCED, f"the older driver ended with {code}")
         time.sleep(2)
         world.restart_driver()
@@ -154,7 +154,7 @@ def terminate(world: World, random: Random) -> None:
     world.arm("batch.matched=sleep:1.5@4!")
     world.await_mark("batch.matched")
     world.stack.kill("driver", signal.SIGTERM)
-    code = world.await_death("driver", 30)
+    code = world.await_death("driver")
     expect(code == 0, f"the driver ended with {code}")
     world.healed()
     world.restart_driver()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -24,6 +25,7 @@ class Fault:
     deliveries  for which the promise is made.
     killed      which process a kill -9 ends at any moment; '' if the fault is another one.
     seconds     that a run is expected to take on two cores.
+    needs       a program of this machine without which it cannot be injected.
     """
 
     number: int
@@ -34,6 +36,12 @@ class Fault:
     deliveries: Sequence[str] = BOTH
     killed: str = ""
     seconds: float = 30.0
+    needs: str = ""
+
+    def lacks(self) -> str:
+        """Why it cannot be injected on this machine; '' if it can."""
+        found = not self.needs or shutil.which(self.needs) is not None
+        return "" if found else f"there is no {self.needs} on this machine"
 
 
 @dataclass(frozen=True)
@@ -53,16 +61,6 @@ NOT_INJECTED = (
         3,
         "a speculative duplicate of a task",
         "the query does not turn speculation on; Spark would drop the output of the slower one",
-    ),
-    NotInjected(
-        11,
-        "the disk is full while a snapshot is built",
-        "it takes a file system of its own, which takes rights that a user does not have",
-    ),
-    NotInjected(
-        18,
-        "a clock jumps by an hour",
-        "the processes of one machine share its clock, which belongs to others, too",
     ),
     NotInjected(
         21,

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 POLL_S = 0.05
+PATIENCE_S = 180.0
+"""For what comes within seconds: on a busy machine it takes minutes, which breaks nothing."""
 
 
 class Broken(Exception):
@@ -37,7 +39,7 @@ class Injection:
     restarts: int = 0
 
 
-def await_true(condition: Callable[[], bool], words: str, timeout_s: float = 60.0) -> None:
+def await_true(condition: Callable[[], bool], words: str, timeout_s: float = PATIENCE_S) -> None:
     """Wait until something is so; Broken says what was not."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -44,7 +44,7 @@ def select(seed: int, seconds: float, deliveries: Sequence[str] = BOTH) -> Selec
 
 def drawn(random: Random, delivery: str, seconds: float) -> list[Fault]:
     """Faults of one delivery in random order, without those that no time is left for."""
-    promised = [fault for fault in campaign.catalogue() if delivery in fault.deliveries]
+    promised, _ = campaign.able(campaign.catalogue(), (delivery,))
     left, found = seconds - STACK_S, []
     for fault in random.sample(promised, len(promised)):
         if fault.seconds <= left:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,11 +11,13 @@ from random import Random
 
 from deploy.chaos.faults import FAULTS, Fault, fault
 from deploy.chaos.injection import await_true, expect
+from deploy.chaos.worker_faults import BUILDER, processes
 from deploy.chaos.world import SNAPSHOT_CHANGES_MIN, World
 from streaming.failpoints import NAMES
 from streaming.snapshot_files import find_snapshots, snapshot_path
 
-SNAPSHOT_S_MAX = 60.0
+STILL_S = 5.0
+PAGE_BYTES = 4096
 TIDY = "a checksum refuses it; an older snapshot or the log serves"
 
 
@@ -58,6 +61,40 @@ for _name, _damage in {"truncated": truncate, "bit-flipped": flip_bit, "empty": 
     )
 
 
+@fault(
+    11,
+    "disk full while a snapshot is built",
+    "the snapshot process may not write more than a page to any file, as on a full disk",
+    "the older snapshot serves on, a later one is built",
+)
+def fill_disk(world: World, random: Random) -> None:
+    """The index is complete, and its file cannot be written to the end."""
+    build_one(world)
+    before = {found.path for found in find_snapshots(world.snapshots)}
+    failures = world.metric("herald_snapshot_failures_total")
+    world.arm(f"snapshot.built=sleep:{STILL_S:g}!")
+    churn(world)
+    world.await_mark("snapshot.built")
+    builders = processes(world, BUILDER)
+    expect(len(builders) == 1, f"there are {len(builders)} snapshot processes")
+    resource.prlimit(builders[0], resource.RLIMIT_FSIZE, (PAGE_BYTES, PAGE_BYTES))
+    await_failure(world, failures)
+    there = {found.path for found in find_snapshots(world.snapshots)}
+    expect(there <= before, f"a snapshot was published: {there - before}")
+    world.healed()
+    world.await_recovery()
+    build_one(world)
+    expect(world.injection.restarts == 0, "the driver died of it")
+
+
+def await_failure(world: World, failures: float) -> None:
+    """Wait until the driver has counted more failures than these."""
+    await_true(
+        lambda: world.metric("herald_snapshot_failures_total") > failures,
+        "the driver has not noticed that a snapshot failed",
+    )
+
+
 def kill_builder(failpoint: str, world: World, random: Random) -> None:
     """A snapshot is not finished, or finished and not told of; another one is built later."""
     build_one(world)
@@ -67,10 +104,7 @@ def kill_builder(failpoint: str, world: World, random: Random) -> None:
     world.await_mark(failpoint)
     world.healed()
     world.await_recovery()
-    await_true(
-        lambda: world.metric("herald_snapshot_failures_total") > failures,
-        "the driver has not noticed that a snapshot failed",
-    )
+    await_failure(world, failures)
     build_one(world)
     expect(world.injection.restarts == 0, "the driver died of it")
 
@@ -119,5 +153,4 @@ def build_one(world: World) -> None:
     await_true(
         lambda: any(now < found.epoch < 10**12 for found in find_snapshots(world.snapshots)),
         "no snapshot was built",
-        SNAPSHOT_S_MAX,
     )

@@ -15,12 +15,13 @@ from deploy.chaos.injection import await_true, expect
 from deploy.chaos.world import World
 from deploy.processes import marked
 
-DAEMON, EXECUTOR, JVM = "daemon", "executor", "jvm"
+DAEMON, EXECUTOR, JVM, BUILDER = "daemon", "executor", "jvm", "builder"
 SIGNS = {
     # Each as one whole argument: the JVM has the daemon's name within one of its own.
     DAEMON: b"streaming.daemon",
     EXECUTOR: b"org.apache.spark.executor.CoarseGrainedExecutorBackend",
     JVM: b"org.apache.spark.deploy.SparkSubmit",
+    BUILDER: b"streaming.snapshots",
 }
 CLUSTER = "local-cluster[2,1,1024]"
 """Spark's own cluster for tests: two executors, each a JVM."""
@@ -149,9 +150,7 @@ def starve_workers(world: World, random: Random) -> None:
             resource.prlimit(pid, resource.RLIMIT_AS, (1, 1))
     for _ in range(LARGE_EVENTS):
         world.load.publish(b'{"pad":"%b"}' % (b"x" * 1_000_000))
-    await_true(
-        lambda: bool(set(starved) - set(workers(world))), "no worker has run out of memory", 30
-    )
+    await_true(lambda: bool(set(starved) - set(workers(world))), "no worker has run out of memory")
     for pid in starved:  # one that has not shall not do so beyond the fault
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

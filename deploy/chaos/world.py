@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from deploy.chaos.injection import Broken, Injection, Outage, await_true
+from deploy.chaos.injection import PATIENCE_S, Broken, Injection, Outage, await_true
 from deploy.chaos.load import Load
 from deploy.environment import free_port
 from deploy.history import History
@@ -30,8 +30,8 @@ from streaming.failpoints import FOLDER as MARKS
 
 POLL_S = 0.1
 ASK_TIMEOUT_S = 5.0
-RECOVERY_S_MAX = 120.0
-DRAIN_S_MAX = 120.0
+RECOVERY_S_MAX = 300.0
+DRAIN_S_MAX = 300.0
 NUDGE_S = 5.0
 RESTART_PAUSE_S = 1.0
 TRANSACTION_TIMEOUT_MS = 10_000
@@ -220,14 +220,14 @@ class World:
         self.failpoints.unlink(missing_ok=True)
         self.stack.restart("driver")
 
-    def await_death(self, name: str, timeout_s: float = 60.0) -> int:
+    def await_death(self, name: str, timeout_s: float = PATIENCE_S) -> int:
         """Wait until a service has died, and return its exit code."""
         await_true(lambda: name in self.stack.dead_services(), f"{name} has not ended", timeout_s)
         code = self.stack.exit_code(name)
         assert code is not None, "it is dead"
         return code
 
-    def await_mark(self, failpoint: str, timeout_s: float = 60.0) -> None:
+    def await_mark(self, failpoint: str, timeout_s: float = PATIENCE_S) -> None:
         """Wait until a failpoint that acts once has acted."""
         mark = self.checkpoint / MARKS / failpoint
         await_true(mark.exists, f"nothing has come by {failpoint}", timeout_s)
@@ -266,7 +266,7 @@ class World:
         self.await_live()
         outage.ended = time.time_ns()
 
-    def await_live(self, timeout_s: float = 60.0) -> None:
+    def await_live(self, timeout_s: float = PATIENCE_S) -> None:
         """Wait until the query has read all writes there were at the call."""
         reader = f"query:{self.stack.settings.query_name}"
         deadline = time.monotonic() + timeout_s

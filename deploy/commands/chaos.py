@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from deploy.chaos import campaign, report
-from deploy.chaos.faults import BOTH, NotInjected
+from deploy.chaos.faults import BOTH, Fault, NotInjected
 from deploy.chaos.journal import Journal
 from deploy.chaos.outcome import Outcome
 from deploy.commands import up
@@ -73,10 +73,10 @@ def at_least_one(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the faults; 0 only if all held."""
-    plan, left_out = plan_of(arguments)
     if arguments.list:
-        print("\n".join(report.listing(plan.faults, left_out)))
+        print("\n".join(report.listing(*matching(arguments))))
         return 0
+    plan, left_out = plan_of(arguments)
     if not plan.faults:
         print("\n".join(report.not_injected(left_out)))
         raise UserError("there is nothing to inject of what was chosen; --list tells all faults.")
@@ -96,21 +96,24 @@ def run(arguments: argparse.Namespace) -> int:
 
 def plan_of(arguments: argparse.Namespace) -> tuple[campaign.Plan, list[NotInjected]]:
     """What the arguments ask for, and what of it is not injected."""
-    faults, left_out = campaign.choose(arguments.fault or ())
+    faults, left_out = matching(arguments)
     deliveries = BOTH if arguments.delivery == "both" else (arguments.delivery,)
+    faults, impossible = campaign.able(faults, deliveries)
     plan = campaign.Plan(
-        [
-            one
-            for one in faults
-            if arguments.match in one.name and set(one.deliveries) & set(deliveries)
-        ],
+        faults,
         deliveries,
         arguments.runs,
         arguments.seed,
         arguments.minutes,
         arguments.crash_runs,
     )
-    return plan, left_out
+    return plan, [*left_out, *impossible]
+
+
+def matching(arguments: argparse.Namespace) -> tuple[list[Fault], list[NotInjected]]:
+    """The faults that the arguments name, and what of them is never injected."""
+    faults, left_out = campaign.choose(arguments.fault or ())
+    return [one for one in faults if arguments.match in one.name], left_out
 
 
 def open_journal(arguments: argparse.Namespace, plan: campaign.Plan) -> Journal | None:
