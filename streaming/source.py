@@ -27,7 +27,6 @@ LOCAL_OPTIONS = (
     "spark.driver.host",
     "spark.driver.bindAddress",
     "spark.local.dir",
-    "spark.python.unix.domain.socket.dir",
 )
 """What holds for a master on this machine only; a cluster has its own."""
 
@@ -96,6 +95,8 @@ def session_options(settings: StreamingSettings, scratch: Path) -> dict[str, str
     if not settings.master.startswith("local"):
         for name in LOCAL_OPTIONS:
             del options[name]
+        # Every host has it, and Spark's own choice is the scratch folder here, too.
+        options["spark.python.unix.domain.socket.dir"] = "/tmp"
     if "NUMBA_CACHE_DIR" in os.environ:
         options["spark.executorEnv.NUMBA_CACHE_DIR"] = os.environ["NUMBA_CACHE_DIR"]
     options["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]

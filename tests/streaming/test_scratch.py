@@ -43,13 +43,14 @@ def test_a_restart_in_the_same_process_keeps_its_folder(tmp_path: Path) -> None:
     assert (own / "file").exists()
 
 
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]", "spark://host:7077"])
 def test_sockets_stay_short_however_long_the_folder_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str
 ) -> None:
     """A socket's path of more than 107 bytes ends the driver at its start."""
     monkeypatch.setenv("PYTHONPATH", "")
     scratch = tmp_path / ("deep" * 30)
-    options = session_options(StreamingSettings(log_dir=tmp_path), scratch)
-    assert options["spark.local.dir"] == str(scratch)
+    options = session_options(StreamingSettings(log_dir=tmp_path, master=master), scratch)
+    assert options.get("spark.local.dir") == (str(scratch) if "local" in master else None)
     name = f".{uuid.uuid4()}.sock"
     assert len(f"{options['spark.python.unix.domain.socket.dir']}/{name}".encode()) <= 107
