@@ -23,6 +23,7 @@ ROOM_BYTES = 8 * 1024
     "kill -9 of Kafka, started again after 3 s",
     "no acknowledged event is lost",
     killed="broker",
+    seconds=20,
 )
 def kill_broker(world: World, random: Random) -> None:
     """Whatever was under way is asked for again."""
@@ -33,7 +34,13 @@ def kill_broker(world: World, random: Random) -> None:
     world.await_recovery()
 
 
-@fault(6, "broker paused", f"SIGSTOP to Kafka for {PAUSED_S:g} s, then SIGCONT", "as above")
+@fault(
+    6,
+    "broker paused",
+    f"SIGSTOP to Kafka for {PAUSED_S:g} s, then SIGCONT",
+    "as above",
+    seconds=50,
+)
 def pause_broker(world: World, random: Random) -> None:
     """Connections stay, nobody answers."""
     world.stack.kill("kafka", signal.SIGSTOP)
@@ -50,6 +57,7 @@ def pause_broker(world: World, random: Random) -> None:
     "broker's disk full",
     "Kafka may not make its files longer, as on a full disk; once it has ended, it is started",
     "as above",
+    seconds=60,
 )
 def fill_disk(world: World, random: Random) -> None:
     """The broker ends by itself when it cannot append."""
@@ -84,6 +92,7 @@ def commit_without_answer(world: World, act: str) -> None:
     "from before a commit on, answers of Kafka are lost, until the driver has given up",
     "the fate of the transaction is looked up",
     ONCE,
+    seconds=35,
 )
 def lose_answer(world: World, random: Random) -> None:
     """The broker commits, and the driver does not learn of it."""
@@ -97,6 +106,7 @@ def lose_answer(world: World, random: Random) -> None:
     "has given up",
     "as above",
     ONCE,
+    seconds=35,
 )
 def delay_commit(world: World, random: Random) -> None:
     """The request to commit arrives when its sender has thrown the producer away."""

@@ -62,6 +62,7 @@ for _hours, _way in {1: "ahead", -1: "back"}.items():
             f"the clocks of store, API and driver jump an hour {_way}, for {APART_S:g} s",
             "expiry goes by the pinned time; epochs stay dense",
             partial(jump, _hours),
+            seconds=100,
             needs=COMPILER,
         )
     )

@@ -65,6 +65,7 @@ for _failpoint in KILLED_AT:
     "a second driver with a checkpoint of its own; then the first again",
     "the older one ends with code 3",
     ONCE,
+    seconds=70,
 )
 def start_second_driver(world: World, random: Random) -> None:
     """The newer driver fences the older one, and is fenced in turn."""
@@ -93,6 +94,7 @@ def start_second_driver(world: World, random: Random) -> None:
     f"{TRANSACTION_TIMEOUT_MS / 1000:g} s; then SIGCONT",
     "the transaction is aborted and the batch written anew, by the same driver",
     ONCE,
+    seconds=45,
 )
 def oversleep(world: World, random: Random) -> None:
     """The driver sleeps over its transaction, and takes itself for fenced if it errs."""
@@ -113,6 +115,7 @@ def oversleep(world: World, random: Random) -> None:
     "the driver stops, its checkpoint is deleted",
     "it goes on from the committed offsets",
     ONCE,
+    seconds=45,
 )
 def lose_checkpoint(world: World, random: Random) -> None:
     """Nothing but Kafka knows how far the query was."""
@@ -130,6 +133,7 @@ def lose_checkpoint(world: World, random: Random) -> None:
     "a copy of some seconds before comes back",
     "what is committed is not told again",
     ONCE,
+    seconds=75,
 )
 def restore_checkpoint(world: World, random: Random) -> None:
     """Spark plans batches anew whose events have been told of."""
@@ -148,7 +152,13 @@ def restore_checkpoint(world: World, random: Random) -> None:
     world.await_recovery()
 
 
-@fault(21, "SIGTERM in a batch", "SIGTERM while a batch is matched", "code 0, nothing is replayed")
+@fault(
+    21,
+    "SIGTERM in a batch",
+    "SIGTERM while a batch is matched",
+    "code 0, nothing is replayed",
+    seconds=45,
+)
 def terminate(world: World, random: Random) -> None:
     """The running batch ends, and Spark has recorded it."""
     world.arm("batch.matched=sleep:1.5@4!")

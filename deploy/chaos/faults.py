@@ -58,11 +58,6 @@ FAULTS: list[Fault] = []
 
 NOT_INJECTED = (
     NotInjected(
-        3,
-        "a speculative duplicate of a task",
-        "the query does not turn speculation on; Spark would drop the output of the slower one",
-    ),
-    NotInjected(
         21,
         "upgrade from the previous release",
         "`tests/connected/test_upgrade.py` does it, with the checkpoint, log and snapshot of the "

@@ -61,6 +61,7 @@ STORM_REQUESTS = 40
     "poison events",
     f"{len(POISON)} kinds of bytes that are hardly events, between the others",
     "what is none becomes a dead letter with key, headers and bytes; the batch goes on",
+    seconds=15,
 )
 def publish_poison(world: World, random: Random) -> None:
     """Each kind to each partition, at once and again."""
@@ -91,6 +92,7 @@ def publish_poison(world: World, random: Random) -> None:
     "poison subscriptions",
     ", ".join(EVIL),
     f"each is refused or admitted within {ANSWERED_S_MAX:g} s; matching goes on",
+    seconds=20,
 )
 def write_evil(world: World, random: Random) -> None:
     """Filters that would cost too much are judged by their cost."""
@@ -136,6 +138,7 @@ def publish_skewed(world: World, random: Random) -> None:
     f"{WRITERS} writers without pause, updates racing deletes of the same ids, while the driver is "
     "killed and replays",
     "a notification's revision is that of its epoch",
+    seconds=50,
 )
 def write_in_replay(world: World, random: Random) -> None:
     """Nobody waits for anybody."""
@@ -211,6 +214,7 @@ def storm(world: World, random: Random) -> None:
     "all processes are killed and started; events that match nothing come while the index loads",
     "no notification of these: never match-all",
     killed="everything",
+    seconds=60,
 )
 def restart_all(world: World, random: Random) -> None:
     """The index is not there yet, and nobody may be told of anything because of that."""

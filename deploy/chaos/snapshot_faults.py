@@ -57,6 +57,7 @@ for _name, _damage in {"truncated": truncate, "bit-flipped": flip_bit, "empty": 
             f"the newest snapshot is {_name} while the driver is down",
             TIDY,
             partial(damage_newest, _damage),
+            seconds=70,
         )
     )
 
@@ -66,6 +67,7 @@ for _name, _damage in {"truncated": truncate, "bit-flipped": flip_bit, "empty": 
     "disk full while a snapshot is built",
     "the snapshot process may not write more than a page to any file, as on a full disk",
     "the older snapshot serves on, a later one is built",
+    seconds=45,
 )
 def fill_disk(world: World, random: Random) -> None:
     """The index is complete, and its file cannot be written to the end."""
@@ -118,11 +120,18 @@ for _failpoint in (name for name in NAMES if name.startswith("snapshot.")):
             "the older snapshot serves on, a later one is built",
             partial(kill_builder, _failpoint),
             killed="builder",
+            seconds=40,
         )
     )
 
 
-@fault(11, "snapshot half-renamed", "strays lie beside the snapshots", "they are passed over")
+@fault(
+    11,
+    "snapshot half-renamed",
+    "strays lie beside the snapshots",
+    "they are passed over",
+    seconds=80,
+)
 def leave_strays(world: World, random: Random) -> None:
     """What a builder that was killed leaves, and a name that is of no epoch the driver knows."""
     build_one(world)

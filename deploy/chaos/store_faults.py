@@ -37,6 +37,7 @@ def server(world: World) -> Iterator[Any]:
     f"kill -9 of Valkey under writes, {KILLS} times",
     "every write that was acknowledged is there; epochs are dense",
     killed="store",
+    seconds=25,
 )
 def kill_store(world: World, random: Random) -> None:
     """What was answered was on disk."""
@@ -55,6 +56,7 @@ def kill_store(world: World, random: Random) -> None:
     "Valkey is killed and started with a copy of some seconds before, as after a failover that "
     "lost its tail",
     "the driver notices; no subscription that is gone is notified",
+    seconds=25,
 )
 def set_store_back(world: World, random: Random) -> None:
     """Writes that were acknowledged are gone, and their epochs come again with other content."""
@@ -86,6 +88,7 @@ def set_store_back(world: World, random: Random) -> None:
     "log trimmed past the driver",
     "the log loses all entries that a stopped driver has not read",
     "a snapshot of the store is taken instead; nothing is skipped",
+    seconds=50,
 )
 def trim_log(world: World, random: Random) -> None:
     """The driver is slower than the log is long."""
@@ -107,6 +110,7 @@ def trim_log(world: World, random: Random) -> None:
     "log entry missing",
     "an entry is deleted from the log before a driver that sleeps has read it",
     "as above",
+    seconds=20,
 )
 def delete_entry(world: World, random: Random) -> None:
     """The log has a hole in the middle of what is to be read."""
@@ -130,6 +134,7 @@ def delete_entry(world: World, random: Random) -> None:
     "store full",
     "maxmemory is set to what is in use",
     "writes answer 507 or 503; matching goes on",
+    seconds=15,
 )
 def fill_store(world: World, random: Random) -> None:
     """Nothing is evicted, and nothing more taken."""

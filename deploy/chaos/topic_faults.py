@@ -27,6 +27,7 @@ GONE_S = 3.0
     "partitions added",
     "the topic of events gets one partition more under load",
     "events of the new partition are matched",
+    seconds=20,
 )
 def add_partition(world: World, random: Random) -> None:
     """Publishers and the query learn of it by themselves."""
@@ -52,6 +53,7 @@ def add_partition(world: World, random: Random) -> None:
     "unread events deleted",
     "retention takes half of what was published while the driver was down",
     "the query ends and names the topic; without group and checkpoint it begins with what is left",
+    seconds=80,
 )
 def delete_unread(world: World, random: Random) -> None:
     """Nobody can tell any more whom these events concerned, and nobody may pass over that."""
@@ -80,6 +82,7 @@ def delete_unread(world: World, random: Random) -> None:
     "topic made anew",
     "the topic of events is deleted and created again while the driver is down",
     "the driver refuses to start; without group and checkpoint it begins anew",
+    seconds=80,
 )
 def recreate_topic(world: World, random: Random) -> None:
     """Offsets begin again, and those that the query has committed mean other events."""

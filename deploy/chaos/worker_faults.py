@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+from deploy.chaos.cluster import cluster
 from deploy.chaos.faults import fault
 from deploy.chaos.injection import await_true, expect
 from deploy.chaos.world import World
@@ -27,6 +28,13 @@ CLUSTER = "local-cluster[2,1,1024]"
 """Spark's own cluster for tests: two executors, each a JVM."""
 KILLS = 2
 LARGE_EVENTS = 6
+SLOW_S = 60
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "1s",
+    "spark.speculation.quantile": "0.5",
+}
 
 
 def processes(world: World, kind: str) -> list[int]:
@@ -71,6 +79,7 @@ def parent_of(pid: int) -> int:
     "kill -9 of all Python workers, three times",
     "the tasks are retried",
     killed="worker",
+    seconds=20,
 )
 def kill_workers(world: World, random: Random) -> None:
     """Workers die in the middle of whatever they do."""
@@ -91,6 +100,7 @@ def kill_workers(world: World, random: Random) -> None:
     "kill -9 of a worker after it has matched",
     "as above",
     killed="worker",
+    seconds=15,
 )
 def kill_worker_in_match(world: World, random: Random) -> None:
     """A worker dies with its output in its hands."""
@@ -107,6 +117,7 @@ def kill_worker_in_match(world: World, random: Random) -> None:
     "kill -9 of the process that forks the workers, and of those that it has forked",
     "Spark starts another",
     killed="daemon",
+    seconds=20,
 )
 def kill_daemon(world: World, random: Random) -> None:
     """All workers are gone, and so is where new ones come from."""
@@ -123,6 +134,7 @@ def kill_daemon(world: World, random: Random) -> None:
     "kill -9 of the driver's JVM",
     "the driver ends, and goes on from its pin once it is started again",
     killed="JVM",
+    seconds=40,
 )
 def kill_jvm(world: World, random: Random) -> None:
     """Spark is gone, and Python alone is left."""
@@ -140,6 +152,7 @@ def kill_jvm(world: World, random: Random) -> None:
     "workers out of memory",
     f"the address space of workers may not grow any more; {LARGE_EVENTS} events of a megabyte come",
     "as above",
+    seconds=20,
 )
 def starve_workers(world: World, random: Random) -> None:
     """Each worker that is there now fails at its next larger allocation."""
@@ -164,6 +177,7 @@ def starve_workers(world: World, random: Random) -> None:
     f"kill -9 of one of two executor JVMs, {KILLS} times, on a cluster of processes",
     "the tasks are run elsewhere",
     killed="executor",
+    seconds=90,
 )
 def kill_executors(world: World, random: Random) -> None:
     """Its workers and their index go with it; what it had sent of a batch is asked for again."""
@@ -180,4 +194,33 @@ def kill_executors(world: World, random: Random) -> None:
         expect(world.injection.restarts == 0, "the driver died of it")
     finally:
         world.stack.env = before
+    world.restart_driver()
+
+
+@fault(
+    3,
+    "task run twice",
+    f"on a cluster that speculates, a worker sleeps in the match for {SLOW_S} s, and Spark starts "
+    "its task a second time",
+    "the batch goes on long before the sleep is over, with the output of one of the two",
+    seconds=90.0,
+)
+def duplicate_task(world: World, random: Random) -> None:
+    """Two attempts of one task at once: whoever ends first is heard, and nobody else."""
+    before = world.stack.env.copy()
+    world.stack.stop_service("driver")
+    with cluster(world.folder, before, SPECULATION) as environment:
+        world.stack.env = before | environment
+        try:
+            world.restart_driver()
+            world.arm(f"match.begun=sleep:{SLOW_S}@{random.randint(2, 6)}!")
+            world.await_mark("match.begun")
+            world.healed()
+            world.await_recovery()
+            took_s = world.injection.recovered_s or 0.0
+            expect(took_s < SLOW_S - 5, f"nobody took over: it took {took_s:.0f} s")
+            expect(world.injection.restarts == 0, "the driver died of it")
+        finally:
+            world.stack.env = before
+            world.stack.stop_service("driver")
     world.restart_driver()
