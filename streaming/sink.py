@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from streaming.failpoints import hit
 from streaming.notification import HEADERS
-from streaming.packing import Output
+from streaming.packing import Headers, Output
 from streaming.patience import patiently, within
 from streaming.pins import Offsets
 from streaming.positions import Mark, Marks, Positions
@@ -207,14 +207,22 @@ class Sink(ABC):
 
     def _produce_notifications(self, output: Output) -> None:
         topic, enqueue = self._settings.notifications_topic, self._enqueue
+        # The client copies headers when it takes a record: one dictionary a kind saves making any.
+        headers_of = {kind: dict(HEADERS[kind]) for kind in set(output.kinds)}
         columns = (output.keys, output.values, output.ids, output.kinds)
         for row, (key, value, name, kind) in enumerate(zip(*columns, strict=True)):
-            enqueue(topic, value, key, [*HEADERS[kind], ("ce_id", name)])
+            headers = headers_of[kind]
+            headers["ce_id"] = name
+            enqueue(topic, value, key, headers)
             if row % POLL_RECORDS == 0:
                 self._producer.poll(0)
 
     def _enqueue(
-        self, topic: str, value: bytes | None, key: bytes | None, headers: list[Any]
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers | dict[str, bytes],
     ) -> None:
         while True:
             try:

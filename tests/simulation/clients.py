@@ -82,9 +82,7 @@ class Producer:
     def begin_transaction(self) -> None:
         self._queue = []
 
-    def produce(
-        self, topic: str, value: bytes | None, key: bytes | None, headers: list[Any]
-    ) -> None:
+    def produce(self, topic: str, value: bytes | None, key: bytes | None, headers: Any) -> None:
         if self._fatal is not None:
             raise error(KafkaError._FATAL)
         if self._link.course.goes_wrong(0.002):
@@ -198,9 +196,10 @@ def _unless_fenced(request: Callable[[], None]) -> None:
         request()
 
 
-def _bytes_of(headers: list[Any]) -> Headers:
+def _bytes_of(headers: list[Any] | dict[str, Any]) -> Headers:
+    named = headers.items() if isinstance(headers, dict) else headers
     return tuple(
-        (name, value.encode() if isinstance(value, str) else value) for name, value in headers
+        (name, value.encode() if isinstance(value, str) else value) for name, value in named
     )
 
 

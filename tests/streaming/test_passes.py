@@ -105,7 +105,7 @@ def told(
 
 
 @pytest.mark.parametrize("part_bytes", [1, 1_500, 1_000_000])
-@pytest.mark.parametrize("shares", [(1,), (700,), (1, 3_000, 20_000)])
+@pytest.mark.parametrize("shares", [(1,), (700,), (1, 700, 3_000)])
 def test_any_cut_tells_the_same_as_one_pass(
     tmp_path: Path, part_bytes: int, shares: tuple[int, ...]
 ) -> None:
