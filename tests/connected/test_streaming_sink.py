@@ -113,10 +113,14 @@ def test_an_event_told_of_in_part_is_marked_at_its_own_offset(
 
 def await_committed(settings: StreamingSettings, wanted: Positions) -> None:
     """What a new driver finds; at_least_once does not wait for it to be committed."""
+    finder = IdempotentSink(settings)  # which fences nobody
     deadline = time.monotonic() + SOON_S
-    while (found := open_sink(settings).positions) != wanted:
-        assert time.monotonic() < deadline, found
+    finder.open()
+    while finder.positions != wanted:
+        assert time.monotonic() < deadline, finder.positions
         time.sleep(0.2)
+        finder.open()
+    finder.close()
 
 
 def test_a_driver_that_died_before_its_commit_leaves_nothing(settings: StreamingSettings) -> None:
