@@ -151,16 +151,18 @@ class Job:
         )
 
     def _warm(self, session: SparkSession, template: MatchRequest, tail: Tail) -> None:
-        """A job as wide as the machine, before the first event."""
-        head = tail.head
-        request = MatchRequest(
-            template.index, head.epoch, head.lineage, instant_now(time.time_ns())
-        )
+        """A job as wide as the machine, before the first event.
+
+        It may take minutes, of which no batch has a pin yet, and subscriptions go on changing.
+        """
         function = idle_partition if self._settings.matcher == "passthrough" else warm_partition
         width = session.sparkContext.defaultParallelism
-        session.range(0, width, numPartitions=width).mapInArrow(
-            partial(function, request), PACKED_DDL
-        ).toArrow()
+        with tail.kept_head() as head:
+            now = instant_now(time.time_ns())
+            request = MatchRequest(template.index, head.epoch, head.lineage, now)
+            session.range(0, width, numPartitions=width).mapInArrow(
+                partial(function, request), PACKED_DDL
+            ).toArrow()
 
     def _stream(
         self, query: MatchingQuery, runner: BatchRunner, backlog: Backlog, sink: Sink

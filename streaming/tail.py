@@ -22,7 +22,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import orjson
@@ -91,6 +92,7 @@ class Tail:
         self._held = HeldBack(settings.bulk_changes_per_s, clock)
         self._asked_for = threading.Event()
         self._holding = False
+        self._kept_epoch: int | None = None
         self._reported = (-1, 0.0)
         self._failures = 0
         self._has_files = threading.Event()
@@ -261,10 +263,25 @@ class Tail:
         )
         self._reported = (self.head.epoch, now)
 
+    @contextmanager
+    def kept_head(self) -> Iterator[Head]:
+        """The head now; however many snapshots come, workers can reach it until the block ends."""
+        head = self.head
+        self._kept_epoch = head.epoch
+        try:
+            yield head
+        finally:
+            self._kept_epoch = None
+
+    def _oldest_asked(self) -> int | None:
+        """The oldest epoch that a worker may be asked to reach; None: only newer ones than now."""
+        asked = (self._oldest_pin(), self._kept_epoch)
+        return min((epoch for epoch in asked if epoch is not None), default=None)
+
     def _oldest_needed(self) -> int:
         """The log entries after this epoch must stay: a worker may have to apply them again."""
-        pin = self._oldest_pin()
-        wanted = self.head.epoch if pin is None else min(pin, self.head.epoch)
+        oldest = self._oldest_asked()
+        wanted = self.head.epoch if oldest is None else min(oldest, self.head.epoch)
         bases = [found.epoch for found in find_snapshots(self._folder) if found.epoch <= wanted]
         return bases[-1] if bases else 0
 
@@ -346,6 +363,6 @@ class Tail:
         return built["epoch"], built["lineage"]
 
     def _spawn(self, arguments: list[str]) -> subprocess.Popen[bytes]:
-        keep = str(self._oldest_pin() or 0)
+        keep = str(self._oldest_asked() or 0)
         command = [sys.executable, "-m", "streaming.snapshots", *arguments, "--keep-epoch", keep]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)

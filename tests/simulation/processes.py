@@ -126,7 +126,7 @@ class SimulatedTail(Tail):
     spawn: Callable[[list[str]], SnapshotProcess]
 
     def _spawn(self, arguments: list[str]) -> Any:
-        return self.spawn([*arguments, "--keep-epoch", str(self._oldest_pin() or 0)])
+        return self.spawn([*arguments, "--keep-epoch", str(self._oldest_asked() or 0)])
 
 
 class TaskFailed(Exception):

@@ -19,9 +19,9 @@ from store.memory import MemoryStore
 from streaming import bulk
 from streaming.changes import ChangesReader, files_of
 from streaming.metrics import Metrics
-from streaming.refresh import IndexOptions, LiveIndex
+from streaming.refresh import IndexOptions, LiveIndex, RefreshError
 from streaming.settings import StreamingSettings
-from streaming.snapshot_files import find_snapshots
+from streaming.snapshot_files import KEPT, find_snapshots, remove_old
 from streaming.snapshots import build_from_files, build_from_store
 from streaming.tail import RETRY_SECONDS_MAX, Tail
 from tests.streaming.records import Record, batch_of, equals, match, subscription
@@ -63,7 +63,9 @@ class World:
         self.tails: list[Tail] = []
 
         def spawn(tail: Tail, arguments: list[str]) -> Any:
-            return Builder(self.store, folder, arguments)
+            builder = Builder(self.store, folder, arguments)
+            remove_old(folder, tail._oldest_asked() or 0)
+            return builder
 
         monkeypatch.setattr(Tail, "_spawn", spawn)
 
@@ -379,6 +381,28 @@ def test_old_changes_go_when_a_snapshot_makes_them_useless(world: World) -> None
     wait_for(lambda: tail.head.epoch == 7)
     assert world.ids_at(tail) == 5
     assert [entry.epoch for entry in ChangesReader(world.folder).read(6, 7)] == [7]
+
+
+def test_a_head_that_is_kept_can_be_reached_until_it_is_not(world: World) -> None:
+    """Workers may take minutes to start, before the first batch has a pin."""
+    tail = world.start(snapshot_changes_min=1)
+    build_some(world, tail, 2)
+    with tail.kept_head() as head:
+        build_some(world, tail, 2 * KEPT)
+        live = LiveIndex(IndexOptions(ALGORITHM, str(world.folder)))
+        live.reach(*head)
+        assert live.epoch == head.epoch < tail.head.epoch
+    build_some(world, tail, KEPT)
+    with pytest.raises(RefreshError, match=f"epoch {head.epoch} cannot be reached"):
+        LiveIndex(IndexOptions(ALGORITHM, str(world.folder))).reach(*head)
+
+
+def build_some(world: World, tail: Tail, count: int) -> None:
+    """Have so many snapshots built, each of one change more."""
+    for _ in range(count):
+        epoch = world.put("x")
+        wait_for(lambda epoch=epoch: world.store.snapshots()[-1:] == [epoch])  # type: ignore[misc]
+        wait_for(lambda: tail._builder is None)
 
 
 def test_lost_snapshots_are_built_anew_at_the_start(world: World) -> None:
