@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 POLL_S = 0.05
-PATIENCE_S = 180.0
+PATIENCE_S = 300.0
 """For what comes within seconds: on a busy machine it takes minutes, which breaks nothing."""
 
 
