@@ -116,10 +116,10 @@ def origin(journal: Journal) -> str:
     """What the runs of a journal are of: seeds, revisions, and what does not count."""
     seeds = sorted({one.turn.seed for one in journal.outcomes})
     revisions = Counter(one.revision or "unknown" for one in journal.outcomes)
-    told = ", ".join(f"{name} ({number:,} runs)" for name, number in revisions.items())
-    words = f"Seed {', '.join(map(str, seeds))}; revision {told}."
+    told = ", ".join(f"{name} {number:,}" for name, number in revisions.items())
+    words = f"Seed {', '.join(map(str, seeds))}; runs by revision: {told}."
     if journal.set_aside:
-        words += f" {journal.set_aside:,} runs of rows that were made anew do not count."
+        words += f" Left out, since their rows were made anew: {journal.set_aside:,} runs."
     return words
 
 

@@ -143,7 +143,8 @@ def test_what_is_recorded_is_what_the_journal_has(
     lines = document.read_text(encoding="utf-8").splitlines()
     assert (lines[0], lines[-1]) == ("before", "after")
     assert (
-        "Seed 1; revision abc (2 runs). 1 runs of rows that were made anew do not count." in lines
+        "Seed 1; runs by revision: abc 2. Left out, since their rows were made anew: 1 runs."
+        in lines
     )
     assert [line for line in lines if line[2:3].isdigit()] == [
         "| 8 | store killed | exactly_once | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1.0 | 1.0 |",
