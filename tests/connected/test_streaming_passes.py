@@ -35,7 +35,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     environment = {
         "HERALD_TRANSACTION_BYTES_MAX": str(TRANSACTION_BYTES),
         "HERALD_FAILPOINTS": "pass.committed=kill@2!",
-        "HERALD_ALGORITHM": "psthash",
     }
     folder = tmp_path_factory.mktemp("stack")
     with Stack(folder, settings, {"kafka", "valkey", "driver"}, environment) as running:

@@ -105,7 +105,7 @@ def told(
 
 
 @pytest.mark.parametrize("part_bytes", [1, 1_500, 1_000_000])
-@pytest.mark.parametrize("shares", [(1,), (700,), (1, 700, 3_000)])
+@pytest.mark.parametrize("shares", [(1,), (700,), (1, 300, 3_000)])
 def test_any_cut_tells_the_same_as_one_pass(
     tmp_path: Path, part_bytes: int, shares: tuple[int, ...]
 ) -> None:
@@ -172,7 +172,7 @@ def test_a_part_is_a_matter_of_the_name_alone() -> None:
     assert set(counts) == set(range(16))
     assert max(counts.values()) < 1.2 * min(counts.values())
     assert part_of(b"acme\0s1", 1) == 0
-    assert part_of(b"acme\0s1", 1_000) == 553
+    assert part_of(b"acme\0s1", 1_000) == 24
 
 
 def test_a_mark_survives_as_metadata_and_others_are_none() -> None:
