@@ -15,13 +15,15 @@ import httpx
 import orjson
 from confluent_kafka import Message
 
-from deploy.traffic import Listener, Publisher
+from deploy.traffic import Follower, Listener, Publisher
 
 TICK_S = 0.005
 """The pacer publishes what is due this often; finer would only burn a core."""
 PROBE_EVERY = 20
 """One event in so many carries the attribute that freshness subscriptions ask for."""
 NOTIFICATION_TIMEOUT_S = 20.0
+DONE_TIMEOUT_S = 120.0
+DONE_POLL_S = 0.1
 
 
 class Pacer:
@@ -107,6 +109,7 @@ def notification_latencies(
         pacer.start()
         time.sleep(warm_s + duration_s)
         pacer.stop()
+        _wait_done(environment, publisher)
         listener.wait_end()
     warm = int(warm_s * per_s)
     seconds = [
@@ -115,6 +118,27 @@ def notification_latencies(
         if row >= warm
     ]
     return Latencies(publisher.published, len(heard.rows), seconds)
+
+
+def _wait_done(environment: Mapping[str, str], publisher: Publisher) -> None:
+    """Wait until all that was published is matched: what comes late counts, too."""
+    follower = Follower(
+        environment["HERALD_KAFKA_BOOTSTRAP"],
+        environment["HERALD_QUERY_NAME"],
+        environment["HERALD_EVENTS_TOPIC"],
+        publisher.start,
+    )
+    deadline = time.monotonic() + DONE_TIMEOUT_S
+    try:
+        while follower.done() < publisher.published:
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"{publisher.published:,} events were not matched within {DONE_TIMEOUT_S:g} s "
+                    "of the last one; the driver's log says why"
+                )
+            time.sleep(DONE_POLL_S)
+    finally:
+        follower.close()
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from streaming.shares import fair_end, size_of, starved
 
 QUEUE_BATCHES_MIN = 3
 """With fewer full batches waiting, a short queue does not wait long behind a long one."""
-TURN_SHARE_MAX = 0.1
+TURN_SHARE_MAX = 0.2
 """Of a driver's time, what starting again for even shares may take."""
 
 _log = logging.getLogger(__name__)
@@ -101,8 +101,10 @@ class Pace:
         """Take in a batch that was written, and the time of matching and writing it."""
         if batch == self._turning:
             self._turning, self._turn_ended = -1, self._clock()
-            self._turn_s = self._turn_ended - self._turn_began - seconds
-            self._metrics.turn_seconds.observe(self._turn_s)
+            turn_s = self._turn_ended - self._turn_began - seconds
+            # One that was disturbed must not keep short queues waiting ten times as long.
+            self._turn_s = (self._turn_s + turn_s) / 2 if self._turn_s else turn_s
+            self._metrics.turn_seconds.observe(turn_s)
         before, events = self._limit.value, size_of(self._start(batch), end)
         if not self._limit.note(events, seconds):
             return

@@ -129,11 +129,11 @@ def test_even_backlogs_are_left_to_spark(world: World) -> None:
     assert world.runs(1, at(473, 526))
 
 
-def test_starting_again_takes_a_tenth_of_the_time_at_most(world: World) -> None:
+def test_starting_again_takes_a_fifth_of_the_time_at_most(world: World) -> None:
     world.ends = at(1_000_000, 30)
     assert not world.runs(1, at(999, 1))
     world.turn(1, 0.5)
-    world.now += 4.9
+    world.now += 2.4
     assert world.runs(2, at(999, 1))
     world.now += 0.1
     assert not world.runs(3, at(999, 1))
