@@ -138,8 +138,10 @@ def boundaries(
         for topic in topics
         for partition in admin.list_topics(topic, timeout=timeout_s).topics[topic].partitions
     ]
-    futures = admin.list_offsets(dict.fromkeys(places, spec), request_timeout=timeout_s)
     found: Offsets = {}
+    if not places:  # no topic is there any more, and the client refuses to ask for nothing
+        return found
+    futures = admin.list_offsets(dict.fromkeys(places, spec), request_timeout=timeout_s)
     for place, future in futures.items():
         found.setdefault(place.topic, {})[place.partition] = future.result().offset
     return found
