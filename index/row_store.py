@@ -88,6 +88,13 @@ class ByteColumn:
         """(start, text): value j is text[start[j]:start[j+1]]."""
         return self._start.view(), self._text.view()
 
+    def taken(self, rows: NDArray[np.int32]) -> list[bytes]:
+        """The values of many rows: looking at the columns once is most of the gain."""
+        start, text = self.columns()
+        whole = memoryview(text)
+        bounds = zip(start[rows].tolist(), start[rows + 1].tolist(), strict=True)
+        return [bytes(whole[first:stop]) for first, stop in bounds]
+
     def __getitem__(self, row: int) -> bytes:
         start, text = self.columns()
         return text[start[row] : start[row + 1]].tobytes()
@@ -273,9 +280,9 @@ class RowStore:
         """The subscription of a row."""
         return self._bytes["id"][row].decode()
 
-    def attachment_of(self, row: int) -> bytes:
-        """What the subscriber attached."""
-        return self._bytes["attachment"][row]
+    def attachments_of(self, rows: NDArray[np.int32]) -> list[bytes]:
+        """What the subscribers of rows attached."""
+        return self._bytes["attachment"].taken(rows)
 
     def filter_of(self, row: int) -> Filter:
         """The filter of a row with an opaque leaf."""

@@ -273,8 +273,12 @@ class Updatable(MatchIndex):
 
     def attachments_of(self, rows: Iterable[int]) -> list[bytes]:
         """Attachments of rows, in the order of the rows."""
-        state = self._state
-        return [store.attachment_of(at) for store, at in map(state.place, rows)]
+        state, row = self._state, np.fromiter(rows, np.int32)
+        base_count = len(state.base)
+        is_recent = row >= base_count
+        base = iter(state.base.attachments_of(row[~is_recent]))
+        recent = iter(state.recent.attachments_of(row[is_recent] - base_count))
+        return [next(recent if late else base) for late in is_recent.tolist()]
 
     def filing_of(self, subscription_id: str) -> str:
         """Under which keys a subscription is filed, in words."""

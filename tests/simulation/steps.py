@@ -275,8 +275,8 @@ FAULTY_STEPS: dict[str, tuple[Step, float]] = {
     "trimmed log": (trim_log, 0.5),
     "damaged snapshot": (damage_snapshot, 0.8),
     "lost snapshots": (lose_snapshots, 0.2),
-    "lost checkpoint": (lose_checkpoint, 0.5),
-    "old checkpoint": (copy_checkpoint, 0.8),
+    "lost checkpoint": (lose_checkpoint, 2.0),
+    "old checkpoint": (copy_checkpoint, 1.5),
     "clocks jump": (jump_clock, 0.5),
 }
 
