@@ -91,7 +91,7 @@ class ByteColumn:
     def taken(self, rows: NDArray[np.int32]) -> list[bytes]:
         """The values of many rows: looking at the columns once is most of the gain."""
         start, text = self.columns()
-        whole = memoryview(text)
+        whole = text.data
         bounds = zip(start[rows].tolist(), start[rows + 1].tolist(), strict=True)
         return [bytes(whole[first:stop]) for first, stop in bounds]
 
