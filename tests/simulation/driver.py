@@ -246,6 +246,8 @@ class Driver:
         process = SnapshotProcess(words, world.settings, world.connect_driver, self._course)
         self._course.note(f"{self.name} spawns the snapshot process {' '.join(words[::2])}")
         world.snapshot_processes.append(process)
+        if "--from-store" in words:
+            world.excuse()  # it has lost its files: nobody promises how soon they are built anew
         return process
 
     def _wait(self, seconds: float) -> None:
