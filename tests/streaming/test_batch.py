@@ -156,7 +156,7 @@ def test_a_plan_that_differs_from_its_pin_is_exchanged(tmp_path: Path) -> None:
     pins.pin(PIN)
     pace = Pace(BatchLimit(10, 10, 1.0), dict, tmp_path, metrics)
     watch = EventWatch(tmp_path, metrics, lambda: None)
-    sink = cast(Sink, None)
+    sink = cast(Sink, SimpleNamespace(positions=Positions({})))
     runner = BatchRunner(lambda: Head(90, "lost"), pins, sink, metrics, watch, tmp_path, pace)
     with pytest.raises(Replanned):
         runner(FRAME, PIN.batch)
