@@ -1,10 +1,10 @@
 """`./herald test`: all tests, with and without services; what else is given goes to pytest.
 
 Tests with real services wait for brokers and clocks half of their time. So those that take seconds,
-and the random faults after them, run beside the tests without services, which have a lower priority
-and print what they have to say afterwards. Those that run a query for minutes come last and have
-the machine to themselves: they promise how soon something happens, and a niceness means nothing to
-services in other sessions.
+and after them those that promise no time, such as random faults, run beside the tests without
+services, which have a lower priority and print what they have to say afterwards. Those that run a
+query for minutes come last and have the machine to themselves: they promise how soon something
+happens, and a niceness means nothing to services in other sessions.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ PARTS = {
     "unit": ["-m", "not connected", *SPREAD],
     # One after the other: each of these fills the machine with its own services.
     "connected": ["-m", "connected and not slow"],
-    "chaos": ["-m", "chaos"],
-    "queries": ["-m", "connected and slow and not chaos"],
+    "patient": ["-m", "patient"],
+    "queries": ["-m", "connected and slow and not patient"],
 }
-BESIDE = ("connected", "chaos")
+BESIDE = ("connected", "patient")
 """What runs while the tests without services do."""
 NICENESS = 10
 """Of the tests without services: those with services must not wait for them."""

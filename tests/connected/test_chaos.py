@@ -19,7 +19,7 @@ SECONDS = 300.0
 
 @pytest.mark.connected
 @pytest.mark.slow
-@pytest.mark.chaos
+@pytest.mark.patient
 def test_what_must_hold_holds_whatever_is_injected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,7 +20,7 @@ from tests.connected.test_streaming import wait_live
 from tests.connected.topics import Message, Publisher, reading
 from tests.streaming.records import equals, subscription
 
-pytestmark = [pytest.mark.connected, pytest.mark.slow]
+pytestmark = [pytest.mark.connected, pytest.mark.slow, pytest.mark.patient]
 
 SUBSCRIPTIONS = 200_000
 COMPACT = 20_000

@@ -29,7 +29,7 @@ from tests.formats.kept import (
     unfinished,
 )
 
-pytestmark = [pytest.mark.connected, pytest.mark.slow]
+pytestmark = [pytest.mark.connected, pytest.mark.slow, pytest.mark.patient]
 
 SOON_S = 60.0
 

@@ -11,7 +11,7 @@ import pytest
 
 from deploy.commands import test as command
 
-UNIT, CONNECTED, CHAOS, QUERIES = command.PARTS
+UNIT, CONNECTED, PATIENT, QUERIES = command.PARTS
 
 
 def codes(monkeypatch: pytest.MonkeyPatch, of: Mapping[str, int]) -> list[str]:
@@ -32,8 +32,8 @@ def test_random_faults_run_beside_the_tests_without_services(
 ) -> None:
     started = codes(monkeypatch, {})
     assert command.run_parts(list(command.PARTS), []) == 0
-    assert started == [UNIT, CONNECTED, CHAOS, QUERIES]
-    assert capfd.readouterr().out.split() == [CONNECTED, CHAOS, UNIT, QUERIES]
+    assert started == [UNIT, CONNECTED, PATIENT, QUERIES]
+    assert capfd.readouterr().out.split() == [CONNECTED, PATIENT, UNIT, QUERIES]
 
 
 @pytest.mark.parametrize("part", list(command.PARTS))
@@ -52,9 +52,9 @@ def test_parts_in_which_no_test_fits_do_not_fail(monkeypatch: pytest.MonkeyPatch
 
 
 def test_every_test_belongs_to_one_part() -> None:
-    for connected, slow, chaos in product((False, True), repeat=3):
-        marks = {"connected": connected, "slow": slow, "chaos": chaos}
-        if chaos and not (connected and slow):
-            continue  # tests/connected/test_chaos.py has all three
+    for connected, slow, patient in product((False, True), repeat=3):
+        marks = {"connected": connected, "slow": slow, "patient": patient}
+        if patient and not (connected and slow):
+            continue  # who is patient has all three
         fits = [eval(selection[1], {}, marks) for selection in command.PARTS.values()]
         assert fits.count(True) == 1, marks
