@@ -149,16 +149,17 @@ def test_roles_are_told_by_command_lines() -> None:
 
 def test_processes_are_found_by_their_mark_and_a_successor_takes_its_place() -> None:
     mark = f"soak-{os.getpid()}-{time.time_ns()}"
-    environment = {**os.environ, STACK_MARK: mark, "HERALD_SERVICE": "api"}
+    marked = {**os.environ, STACK_MARK: mark, "HERALD_SERVICE": "api"}
 
-    def start() -> subprocess.Popen[bytes]:
+    def start(environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-c", "print(flush=True); import time; time.sleep(60)"]
         child = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE)
+        # What a process takes is asked only after its interpreter runs.
         assert child.stdout is not None and child.stdout.readline()
         return child
 
-    children = [start(), start()]
-    hidden = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    children = [start(marked), start(marked)]
+    hidden = start(None)
     processes = Processes(mark, lambda: {"api": children[0].pid, "valkey": hidden.pid})
     try:
         figures = processes.figures()
@@ -166,7 +167,7 @@ def test_processes_are_found_by_their_mark_and_a_successor_takes_its_place() -> 
         assert all(2**20 < taken < 2**28 for taken in figures.values())
         children[0].kill()
         children[0].wait()
-        children.append(start())
+        children.append(start(marked))
         assert sorted(processes.figures()) == ["API", "API 2", "Valkey"]
         children[1].kill()
         children[1].wait()
