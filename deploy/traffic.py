@@ -213,13 +213,7 @@ class Registrar:
         lines = iter(forms)
         accepted = 0
         while chunk := list(islice(lines, LINES_PER_REQUEST)):
-            answer = self._client.post(
-                "/v1/subscriptions:batch",
-                content=b"\n".join(map(orjson.dumps, chunk)),
-                headers={"content-type": "application/x-ndjson"},
-            )
-            answer.raise_for_status()
-            told = [orjson.loads(line) for line in answer.content.splitlines()]
+            told = post_batch(self._client, chunk)
             refused = [line for line in told if line.get("status") not in (200, 201)]
             if refused or len(told) != len(chunk):
                 raise RuntimeError(f"a subscription was refused: {refused[:1] or told[-1:]}")
@@ -248,6 +242,17 @@ class Registrar:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+
+def post_batch(client: httpx.Client, lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the API answers to each line of one request; httpx.HTTPStatusError if it took none."""
+    answer = client.post(
+        "/v1/subscriptions:batch",
+        content=b"\n".join(map(orjson.dumps, lines)),
+        headers={"content-type": "application/x-ndjson"},
+    )
+    answer.raise_for_status()
+    return [orjson.loads(line) for line in answer.content.splitlines()]
 
 
 def end_offsets(bootstrap: str, topic: str) -> list[int]:

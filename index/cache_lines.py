@@ -1,7 +1,7 @@
 """Arrays that begin with a cache line: what is written to take one line takes two where it lies
 across a border, and large arrays of numpy begin sixteen bytes behind one.
 
-Arrays of a snapshot lie at multiples of more than a line already, see `index.snapshot`.
+Arrays of a snapshot begin with one as they are, see `index.snapshot`.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def _lines(
     line[:, CUTS] = cut_start[:-1] | np.diff(cut_start) << 32
     line[division.whole, CUTS] |= WHOLE
     _ask(line, by_facet > 0)
-    return copied_to_lines(line.ravel()), np.zeros(int(size.sum()), np.uint64)
+    return line.ravel(), np.zeros(int(size.sum()), np.uint64)
 
 
 def only_used(
@@ -191,12 +191,12 @@ def only_used(
     mark_tested(programs, used)
     used[schemas] = True
     asked = (used[lanes.lane_of] & (lanes.lane_of > 0)).reshape(-1, 1 << FACET_BITS)
-    line = lanes.line.reshape(-1, LINE_WORDS).copy()
+    line = copied_to_lines(lanes.line).reshape(-1, LINE_WORDS)
     line[~asked[:, HASHED], HASHED_LANE] = 0
     asked[:, Facet.POINT] |= asked[:, HASHED]
     asked[:, Facet.FOLDED] |= asked[:, HASHED + 1]
     _ask(line, asked)
-    return lanes._replace(line=copied_to_lines(line.ravel()))
+    return lanes._replace(line=line.ravel())
 
 
 def _ask(line: NDArray[np.int64], asked: NDArray[np.bool_]) -> None:

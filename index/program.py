@@ -92,7 +92,7 @@ class ProgramTable:
     def append_tree(self, tree: ThresholdTree) -> int:
         """The new row of a threshold tree, for callers that need the tree themselves, too."""
         (code,) = self._compiled([tree])
-        self._extend([code], np.array(code, np.int32))
+        self._extend(np.array(code, np.int32), np.array([len(code)]))
         return len(self) - 1
 
     def append_all(self, filters: Iterable[Filter]) -> range:
@@ -104,13 +104,15 @@ class ProgramTable:
             new = [threshold(one) for one, leaves in zip(chunk, known, strict=True) if not leaves]
             compiled = self._compiled(new)
             codes = [leaves or next(compiled) for leaves in known]
-            self._extend(codes, self._ordered(codes, known))
+            sizes = np.fromiter(map(len, codes), np.int64, len(codes))
+            self._extend(self._ordered(codes, sizes, known), sizes)
         return range(first, len(self))
 
-    def _ordered(self, codes: list[list[int]], known: list[list[int] | None]) -> NDArray[np.int32]:
+    def _ordered(
+        self, codes: list[list[int]], sizes: NDArray[np.int64], known: list[list[int] | None]
+    ) -> NDArray[np.int32]:
         """The codes of rows one after the other; leaves that are known are sorted by their kind."""
         flat = np.fromiter(chain.from_iterable(codes), np.int32)
-        sizes = np.fromiter(map(len, codes), np.int64, len(codes))
         is_known = np.fromiter((leaves is not None for leaves in known), np.bool_, len(known))
         at = np.flatnonzero(np.repeat(is_known, sizes))
         kinds = self.predicates.columns().record["kind"][flat[at] >> POLARITY_BITS]
@@ -118,8 +120,9 @@ class ProgramTable:
         flat[at] = flat[at[np.lexsort((kinds, row))]]
         return flat
 
-    def _extend(self, codes: list[list[int]], flat: NDArray[np.int32]) -> None:
-        ends = np.cumsum(np.fromiter(map(len, codes), np.int64, len(codes))) + len(self._code)
+    def _extend(self, flat: NDArray[np.int32], sizes: NDArray[np.int64]) -> None:
+        """Append rows of these sizes, given one after the other."""
+        ends = np.cumsum(sizes) + len(self._code)
         self._code.extend(flat)
         self._start.extend(ends)
 

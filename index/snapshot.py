@@ -27,9 +27,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from index.cache_lines import LINE_BYTES
+
 MAGIC = b"HERALDIX"
 FORMAT_VERSION = 4
-ALIGNMENT = 64
+ALIGNMENT = LINE_BYTES
 """One cache line; also enough for any vector load."""
 HEADER_BYTES_MAX = 1 << 26
 
@@ -73,7 +75,7 @@ def write_snapshot(
     except BaseException:
         Path(partial_name).unlink(missing_ok=True)
         raise
-    _sync_directory(target.parent)
+    sync_folder(target.parent)
     return size
 
 
@@ -173,8 +175,9 @@ def _aligned(offset: int) -> int:
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
+def sync_folder(folder: Path) -> None:
+    """Make new names in a folder survive a power failure."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

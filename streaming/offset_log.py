@@ -12,7 +12,8 @@ from pathlib import Path
 
 import orjson
 
-from streaming.pins import Offsets, offsets_of, sync_folder
+from index.snapshot import sync_folder
+from streaming.pins import Offsets, offsets_of, write_synced
 from streaming.source import SourceError
 
 FOLDER = "offsets"
@@ -36,10 +37,7 @@ def replace_plan(checkpoint: Path, batch: int, end: Offsets) -> None:
     metadata, _ = _read(path)
     planned = orjson.dumps(end, option=orjson.OPT_NON_STR_KEYS).decode()
     aside = folder / f".{batch}.herald.{os.getpid()}.tmp"
-    with aside.open("w", encoding="utf-8") as file:
-        file.write("\n".join((VERSION, metadata, planned)))
-        file.flush()
-        os.fsync(file.fileno())
+    write_synced(aside, "\n".join((VERSION, metadata, planned)).encode())
     # Spark's checksum of the former content; a file without any is taken as it is.
     (folder / f".{batch}.crc").unlink(missing_ok=True)
     os.replace(aside, path)

@@ -15,6 +15,7 @@ import orjson
 
 from index.instants import format_instant, parse_instant
 from index.model import Instant
+from index.snapshot import sync_folder
 from streaming.failpoints import hit
 
 FORMAT_VERSION = 2
@@ -133,10 +134,7 @@ class PinLog:
             del fields["partly"]
         content = orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
         try:
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            write_synced(temporary, content)
         except OSError as error:
             raise PinError(
                 f"cannot write {temporary}: {error}; make room or give access there, no event is "
@@ -177,10 +175,9 @@ class PinLog:
                     self._path(batch).unlink(missing_ok=True)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make new names in a folder survive a power failure."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def write_synced(path: Path, content: bytes) -> None:
+    """Write a file so that its content, but not yet its name, survives a power failure."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

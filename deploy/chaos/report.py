@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
@@ -11,7 +10,8 @@ from statistics import median
 from deploy.chaos.faults import Fault, NotInjected
 from deploy.chaos.journal import Journal
 from deploy.chaos.outcome import Outcome, Row
-from deploy.environment import REPOSITORY, UserError
+from deploy.environment import REPOSITORY
+from deploy.marked_text import replace_between
 from deploy.verdicts import KINDS
 
 EXAMPLES_SHOWN = 3
@@ -125,9 +125,4 @@ def origin(journal: Journal) -> str:
 
 def write_down(journal: Journal) -> None:
     """Put all outcomes of a journal in the place of the table of docs/reliability.md."""
-    text = DOCUMENT.read_text(encoding="utf-8")
-    found = re.search(f"{BEGIN}(.*?){END}", text, re.DOTALL)
-    if found is None:
-        raise UserError(f"{DOCUMENT} has no place for results: {BEGIN} … {END}.")
-    content = "\n".join([BEGIN, "", origin(journal), "", *table(journal.outcomes), "", END])
-    DOCUMENT.write_text(text[: found.start()] + content + text[found.end() :], encoding="utf-8")
+    replace_between(DOCUMENT, BEGIN, END, [origin(journal), "", *table(journal.outcomes)])

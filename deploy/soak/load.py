@@ -9,10 +9,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import httpx
-import orjson
 
 from deploy.soak.churn import Churn
-from deploy.traffic import Publisher
+from deploy.traffic import Publisher, post_batch
 
 REQUESTS_PER_S = 10
 """Writes go by `POST /v1/subscriptions:batch`, so many requests a second, one after the other."""
@@ -91,15 +90,8 @@ class Writer:
 
     def write(self, count: int) -> None:
         """Send so many writes in one request; RuntimeError if one was refused."""
-        lines = self._churn.draw(count)
-        answer = self._client.post(
-            "/v1/subscriptions:batch",
-            content=b"\n".join(map(orjson.dumps, lines)),
-            headers={"content-type": "application/x-ndjson"},
-        )
+        told = post_batch(self._client, self._churn.draw(count))
         answered_s = time.time()
-        answer.raise_for_status()
-        told = [orjson.loads(line) for line in answer.content.splitlines()]
         for epoch, number in epochs_of(told, count).items():
             self._acknowledge(epoch, answered_s, number)
 
