@@ -43,6 +43,10 @@ class Crowd:
         self.parts = parts
         self._rows, self._part = rows[order], part[order]
 
+    def parts_from(self, first: int) -> list[int]:
+        """The parts that tell somebody, from one on."""
+        return [int(part) for part in np.unique(self._part) if part >= first]
+
     def part(self, number: int, read: Read) -> tuple[NDArray[np.int32], TargetTable]:
         """Places of the targets of one part, in a table of their own."""
         first, stop = np.searchsorted(self._part, np.array([number, number + 1], np.uint64))

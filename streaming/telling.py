@@ -154,25 +154,25 @@ class Teller:
                 begin, end = first + start, first + stop
                 yield Step(begin, end, pairs.of_events(begin, end))
             if row < counts.size:
+                at = resumed.get(row, (0, 0))
+                if share.is_spent:  # it is left as it is, without a look at its targets
+                    yield Step(row, row, pairs.of_events(row, row), *at)
                 rows = found.row[found.start[row] : found.start[row + 1]]
-                yield from self._steps_within(row, rows, share, resumed, part_bytes)
+                yield from self._steps_within(row, rows, at, part_bytes)
             first = row + 1
 
     def _steps_within(
         self,
         event: int,
         rows: NDArray[np.int32],
-        share: Share,
-        resumed: Resumed,
+        at: tuple[int, int],
         part_bytes: int,
     ) -> Iterator[Step]:
-        """One event, part by part."""
-        next_part, parts = resumed.get(event, (0, 0))
-        if share.is_spent:
-            rows = rows[:0]  # it is not told of now, so it need not be looked at
+        """One event, part by part from the next one, of how many, on."""
+        next_part, parts = at
         read, size = self._live.read_targets, len(self._records.values[event].as_py() or b"")
         crowd = survey(rows, read, self._now, size, part_bytes, parts)
-        for part in range(next_part, crowd.parts):
+        for part in crowd.parts_from(next_part):
             place, targets = crowd.part(part, read)
             pairs = Pairs(
                 np.full(place.size, event, np.int32), place, targets.modes(place), targets
