@@ -24,7 +24,7 @@ from tests.simulation.schedule import run_schedule, simulating
 from tests.simulation.world import World
 
 pytestmark = pytest.mark.large
-SEEDS = 300
+SEEDS = 1_000
 SOUND_SEEDS = 20
 
 
