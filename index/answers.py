@@ -50,6 +50,16 @@ def some_hits(hits: Hits, kept: NDArray[np.bool_]) -> Hits:
     return Hits(before[hits.start], hits.hit[kept])
 
 
+def joined_hits(parts: Sequence[Hits]) -> Hits:
+    """The hits of all parts, in no order within an event; there is one part at least."""
+    event = np.concatenate(
+        [np.repeat(np.arange(hits.start.size - 1), np.diff(hits.start)) for hits in parts]
+    )
+    order = np.argsort(event, kind="stable")
+    start = np.sum([hits.start for hits in parts], axis=0)
+    return Hits(start, np.concatenate([hits.hit for hits in parts])[order])
+
+
 def joined_rows(parts: Sequence[tuple[Hits, int]]) -> Matches:
     """The rows of all parts; those of a part are counted from a first row, which ascends."""
     start = np.sum([hits.start for hits, _ in parts], axis=0)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.access import Shares
+from index.answers import joined_hits
 from index.columns import EventBatch, Matches
 from index.companion import Accompanied
 from index.growing import GrowingArray
@@ -30,7 +31,7 @@ from index.model import Instant, Subscription
 from index.recent_rows import RecentRows
 from index.row_store import RowStore
 from index.segment import Segment
-from index.updatable import State, Updatable
+from index.updatable import Change, State, Updatable
 
 if TYPE_CHECKING:
     from index.events import Events
@@ -47,6 +48,13 @@ class InPlace(Updatable):
         with self._writing:
             super().add_all(subscriptions, version)
             if version is None:
+                self.release(self.version)
+
+    def change_all(self, changes: Iterable[Change]) -> None:
+        """Make several changes, one after the other, which readers see all at once."""
+        with self._writing:
+            super().change_all(changes)
+            if self.version == self.oldest_version:  # what died at it is seen by no version
                 self.release(self.version)
 
     def remove(self, subscription_id: str, version: int | None = None) -> bool:
@@ -116,11 +124,7 @@ class InPlace(Updatable):
             shares = self._shares_of_recent(recent)
             count = self.vocabulary.attribute_count
             self._recent.insert(compiled, rows[taken], count, shares)
-        return state.recent_rows.with_rows(
-            rows[~taken],
-            lambda some: self._needed(recent, some),
-            lambda some: self._build(recent, some),
-        )
+        return state.recent_rows.with_rows(rows[~taken], *self._filing(recent))
 
     def _shares_of_recent(self, recent: RowStore) -> Shares:
         """What statistics know, asked again only when there are twice the rows."""
@@ -144,9 +148,12 @@ class InPlace(Updatable):
             self._recent.delete(store.compiled(), rows)
 
     def _hits(self, state: State, batch: EventBatch) -> Iterator[tuple[RowStore, Hits, int]]:
-        yield from super()._hits(state, batch)
+        base, *others = super()._hits(state, batch)
+        yield base
         compiled = state.recent.compiled()
-        hits = self._recent.match(compiled, batch, self.vocabulary.attribute_count)
+        own = self._recent.match(compiled, batch, self.vocabulary.attribute_count)
+        # Rows of the growing segment lie between those that left it.
+        hits = joined_hits([own, *(hits for _, hits, _ in others)])
         yield state.recent, hits, len(state.base)
 
     def _segments(self, state: State) -> list[Segment]:

@@ -6,6 +6,11 @@
 A value: adding rows makes another one, which shares the segments that did not change. So readers
 keep what they had, and every row is built into log(rows) / log(RATIO) segments, RATIO times each at
 most.
+
+The tail becomes a segment when it is long, or when testing its rows has cost as much as building
+them does (`is_dear`): where writes are many and events few, most rows die or are merged before an
+event has met them. This is the rule of the ski rental, which never costs twice what it would if all
+events to come were known (Karlin et al., Algorithmica 3, 1988).
 """
 
 from __future__ import annotations
@@ -22,8 +27,12 @@ from index.kernels.probe import VERDICT_BITS, Compiled, Hits
 from index.kernels.verify import match_rows, new_scratch
 from index.segment import Segment
 
-TAIL_ROWS_MAX = 64
-"""So many newest rows are tested one by one: cheaper than to build and to ask one more segment."""
+TAIL_ROWS_MAX = 2_048
+"""So many newest rows are tested one by one, whatever that has cost: at most 0.1 ms an event."""
+TESTS_A_BUILD = 150_000
+TESTS_A_ROW = 500
+"""Tests of a row by an event (some 45 ns) that take as long as to build a segment (some 7 ms, and
+25 µs a row)."""
 RATIO = 8
 """A segment is built into one with what follows it, unless it is RATIO times as large."""
 SEGMENT_ROWS_MAX = 131_072
@@ -50,23 +59,29 @@ class RecentRows:
     def with_rows(
         self, rows: Rows, needed: Callable[[Rows], Rows], build: Callable[[Rows], Segment]
     ) -> Self:
-        """These and `rows`, all greater; what is built leaves out the rows not `needed` any more.
+        """These and `rows`, all greater; `needed` and `build` as `filed` takes them."""
+        longer = type(self)(self.segments, np.concatenate((self.tail, rows)))
+        return longer if longer.tail.size <= TAIL_ROWS_MAX else longer.filed(needed, build)
 
-        needed   those of some rows that a reader may still ask for
+    def is_dear(self, tests: int) -> bool:
+        """Whether so many tests of rows in the tail cost as much as a segment of it."""
+        return tests > TESTS_A_BUILD + TESTS_A_ROW * self.tail.size
+
+    def filed(self, needed: Callable[[Rows], Rows], build: Callable[[Rows], Segment]) -> Self:
+        """These with the tail in a segment, and what it is built with.
+
+        needed   those of some rows that a reader may still ask for; others are left out
         build    a segment of some rows
         """
-        tail = np.concatenate((self.tail, rows))
-        if tail.size <= TAIL_ROWS_MAX:
-            return type(self)(self.segments, tail)
-        kept, joined = list(self.segments), [tail]
-        size = tail.size
+        kept, joined = list(self.segments), [self.tail]
+        size = self.tail.size
         while kept and kept[-1].rows.size < RATIO * size:
             if kept[-1].rows.size + size > SEGMENT_ROWS_MAX:
                 break
             joined.insert(0, kept.pop().rows)
             size += joined[0].size
         built = needed(np.concatenate(joined))
-        return type(self)((*kept, Placed(build(built), built)), tail[:0])
+        return type(self)((*kept, Placed(build(built), built)), self.tail[:0])
 
     def hits(self, compiled: Compiled, batch: EventBatch, attribute_count: int) -> Iterator[Hits]:
         """The hits of each segment, and those of the tail."""

@@ -10,12 +10,13 @@ Layout   rows        0 ........................ n | n+1 ................ m .....
          row         visible at version v if born <= v < died
 Worked   add s1 at version 1, s2 at 2; replace s1 at 3; remove s2 at 4. Rows s1 [1, 3), s2 [2, 4),
          s1 [3, ..): version 2 sees rows 0 and 1, version 3 rows 1 and 2, version 4 row 2.
-Cost     add O(compile), and now and then a segment: every row is built into log(rows) / log(RATIO)
-         of them, RATIO times each at most. remove O(1). match: one segment after the other, and a
-         filter by version. The base is built again only by `merge`.
+Cost     add O(compile), and now and then a segment, which a match builds where events are many:
+         every row is built into log(rows) / log(RATIO) of them, RATIO times each at most. remove
+         O(1). match: one segment after the other, and a filter by version. The base is built again
+         only by `merge`.
 
-Readers never lock: `match` takes one reference to an immutable state, and a version that it has
-seen stays as it was. Writers take turns.
+Readers never wait: `match` takes one reference to an immutable state, and a version that it has
+seen stays as it was. Writers take turns; a reader that files the tail does so when none is at work.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
@@ -42,7 +43,7 @@ from index.kernels.probe import VERDICT_BITS, Hits
 from index.kernels.settle import Pairs
 from index.kernels.verify import NO, UNDECIDED
 from index.model import Filter, Instant, Subscription
-from index.recent_rows import RecentRows
+from index.recent_rows import RecentRows, Rows
 from index.row_joining import joined
 from index.row_store import RowStore
 from index.segment import Segment, under_prefix, with_prefix
@@ -108,6 +109,7 @@ class Updatable(MatchIndex):
         self._filters: dict[int, Filter] = {}
         self._settled_count = 0
         self._evaluated_count = 0
+        self._tail_tests = 0
         self.meta: dict[str, object] = {}
         """What `save` was given to keep beside the index, after `open`."""
         self._state: State  # `_begin` makes the first, and whoever makes an index calls it
@@ -249,6 +251,7 @@ class Updatable(MatchIndex):
 
     def match(self, events: Events, now: Instant, version: int | None = None) -> Matches:
         """The rows visible at `version` (by default the newest) whose filter is TRUE, ascending."""
+        self._note_tests(self._state.recent_rows, len(events))
         state = self._state
         version = state.version if version is None else version
         if not self.oldest_version <= version <= state.version:
@@ -289,7 +292,7 @@ class Updatable(MatchIndex):
         store, row = place
         segment = self._segment_of(state, store, row)
         if segment is None:
-            return "among the newest: it is tried on every event until there are more of them"
+            return "among the newest: it is tried on every event, until there are many of them"
         return segment.filing_of(store.compiled(), self.vocabulary, row)
 
     def stats(self) -> dict[str, int | float]:
@@ -328,6 +331,7 @@ class Updatable(MatchIndex):
     def _begin(self, base: RowStore, segment: Segment, version: int) -> None:
         """Start with a base and nothing recent."""
         self._filters.clear()
+        self._tail_tests = 0
         self.oldest_version = version
         alive_count = len(base) - base.dead_count
         recent = RowStore(self.vocabulary)
@@ -363,11 +367,32 @@ class Updatable(MatchIndex):
     def _file_recent(self, state: State, first_row: int, stop: int) -> RecentRows:
         """Where recent rows are found, with those from `first_row` to `stop` just appended."""
         rows = np.arange(first_row, stop, dtype=np.int32)
-        return state.recent_rows.with_rows(
-            rows,
-            lambda some: self._needed(state.recent, some),
-            lambda some: self._build(state.recent, some),
-        )
+        return state.recent_rows.with_rows(rows, *self._filing(state.recent))
+
+    def _filing(self, recent: RowStore) -> tuple[Callable[[Rows], Rows], Callable[[Rows], Segment]]:
+        """How recent rows become a segment, as `RecentRows.filed` takes it."""
+
+        def build(rows: Rows) -> Segment:
+            self._tail_tests = 0
+            return self._build(recent, rows)
+
+        return lambda rows: self._needed(recent, rows), build
+
+    def _note_tests(self, recent_rows: RecentRows, event_count: int) -> None:
+        """Count what events are about to cost in the tail, and file it first if that is dear.
+
+        Readers may lose a count to each other, and wait for no writer.
+        """
+        self._tail_tests += recent_rows.tail.size * event_count
+        if not recent_rows.is_dear(self._tail_tests) or not self._writing.acquire(blocking=False):
+            return
+        try:
+            state = self._state
+            if state.recent_rows.tail.size:  # else another reader was quicker
+                filed = state.recent_rows.filed(*self._filing(state.recent))
+                self._state = replace(state, recent_rows=filed)
+        finally:
+            self._writing.release()
 
     def _kill(self, state: State, places: Iterable[tuple[RowStore, int]], version: int) -> None:
         """Let rows be invisible from `version` on."""

@@ -233,12 +233,18 @@ class Changes(RuleBasedStateMachine):
             assert len(self.index) == len(self.living)
 
 
-@pytest.mark.parametrize("tail_rows", [0, 2, 64])
+@pytest.mark.parametrize(("tail_rows", "tests"), [(0, 10**6), (2, 10**6), (64, 10**6), (64, 3)])
 @pytest.mark.parametrize("updatable", [PSTHash, PlainInPlace])
 def test_any_order_of_changes(
-    updatable: type[Updatable], tail_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    updatable: type[Updatable],
+    tail_rows: int,
+    tests: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(recent_rows, "TAIL_ROWS_MAX", tail_rows)
+    monkeypatch.setattr(recent_rows, "TESTS_A_BUILD", tests)
+    monkeypatch.setattr(recent_rows, "TESTS_A_ROW", 0)
     monkeypatch.setattr(recent_rows, "RATIO", 2)
 
     class Machine(Changes):
@@ -266,6 +272,21 @@ def test_a_change_in_place_without_version_ends_the_older_ones() -> None:
         index.match(encode([{"v": 1}], index.vocabulary), NOW, 2)
 
 
+def test_own_rows_lie_between_those_of_the_companion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_rows, "TAIL_ROWS_MAX", 1)
+    index = PlainInPlace.build([])
+    for number in range(6):
+        index.add(subscription(f"s{number}", "v = 1 OR w = 1" if number % 2 else "v = 1"))
+    assert matched(index, {"v": 1}) == [f"s{number}" for number in range(6)]
+
+
+def test_what_dies_at_the_oldest_version_is_deleted_at_once() -> None:
+    index = PlainInPlace.build([subscription("s1", "v = 1"), subscription("s2", "v = 1")])
+    index.change_all([Change(index.oldest_version, [subscription("s1", "v = 2")], {"s2"})])
+    assert index.stats()["own_row_count"] == 1
+    index.check()
+
+
 def test_filing_in_place_and_with_the_companion() -> None:
     index = PlainInPlace.build([subscription("s1", "v = 1"), subscription("s2", "v = 1 OR w = 1")])
     index.add(subscription("s3", "v = 1"))
@@ -274,7 +295,7 @@ def test_filing_in_place_and_with_the_companion() -> None:
         "among the plain rows",
         "with the companion, under v = 1, or w = 1",
         "among the plain rows",
-        "among the newest: it is tried on every event until there are more of them",
+        "among the newest: it is tried on every event, until there are many of them",
     ]
 
 
@@ -336,7 +357,25 @@ def test_recent_segments_stay_few_and_the_base_is_left_alone() -> None:
     index.check()
 
 
-def test_rows_that_died_long_ago_leave_their_segments() -> None:
+@pytest.mark.parametrize("updatable", [PSTHash, PlainInPlace])
+def test_a_tail_that_many_events_have_met_becomes_a_segment(updatable: type[Updatable]) -> None:
+    index = updatable.build([])
+    index.add_all([subscription(f"n{number}", f"v = {number} OR w = 1") for number in range(100)])
+    few = encode([{"v": number} for number in range(100)], index.vocabulary)
+    assert index.match(few, NOW).row.size == 100
+    assert index.stats()["tail_row_count"] == 100, "few events do not pay for a segment"
+    many = recent_rows.TESTS_A_BUILD // 100 + recent_rows.TESTS_A_ROW + 1
+    batch = encode([{"v": number % 100} for number in range(many)], index.vocabulary)
+    assert index.match(batch, NOW).row.size == many
+    assert index.stats()["tail_row_count"] == 0
+    assert matched(index, {"v": 7}) == ["n7"]
+    index.check()
+    index.remove("n7")
+    assert matched(index, {"v": 7}) == []
+
+
+def test_rows_that_died_long_ago_leave_their_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_rows, "TAIL_ROWS_MAX", 64)
     index = PSTHash.build([])
     for round_ in range(5):
         index.add_all(numbered(100))
