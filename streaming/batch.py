@@ -95,6 +95,7 @@ class BatchRunner:
         self._clock = clock
         self._previous: Pin | None = None
         self._passes = 0
+        self._refresh_s = 0.0
         self._running = threading.Lock()
         self._stopping = False
         self.parked = threading.Event()
@@ -139,14 +140,15 @@ class BatchRunner:
         self._previous = pin
         pinned = time.perf_counter()
         self._metrics.step_seconds.labels("pin").observe(pinned - started)
-        self._passes = 0
+        self._passes, self._refresh_s = 0, 0.0
         while self._sink.positions.lacking(Positions(end)):
             if self._passes:
                 self._between_passes()
             pin = self._run_pass(frame, pin, is_replay)
             self._passes += 1
         if self._passes:
-            self._pace.note(batch, end, time.perf_counter() - pinned)
+            # What workers took to reach the epoch is no cost of events: fewer would not spare it.
+            self._pace.note(batch, end, time.perf_counter() - pinned - self._refresh_s)
         self._metrics.batches.inc()
         self._metrics.pinned_epoch.set(pin.epoch)
         self._metrics.epoch_lag.set(self._head().epoch - pin.epoch)
@@ -238,13 +240,16 @@ class BatchRunner:
         context.setLocalProperty(PROPERTY, encode_batch(pin, positions, share_bytes))
         packed = frame.toArrow()
         told = Told([], Positions({topic: dict(one) for topic, one in pin.end.items()}))
+        refresh_s = 0.0
         for notifications, dead_letters, encoded in zip(
             *(column.to_pylist() for column in packed.columns), strict=True
         ):
             counters = orjson.loads(encoded)
             self._count(counters)
+            refresh_s = max(refresh_s, counters.get("refresh_s", 0.0))
             told.outputs.append(unpack(notifications, dead_letters))
             told.stop_at(counters.get("reached", {}), pin)
+        self._refresh_s += refresh_s
         return told
 
     def _count(self, counters: dict[str, Any]) -> None:

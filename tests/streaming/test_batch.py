@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
@@ -15,7 +16,7 @@ from streaming.limit import BatchLimit
 from streaming.metrics import Metrics
 from streaming.offset_log import planned_offsets
 from streaming.pace import Pace, Replanned
-from streaming.packing import Output
+from streaming.packing import Output, pack
 from streaming.pins import Offsets, Pin, PinLog
 from streaming.positions import Mark, Positions
 from streaming.sink import Sink
@@ -32,12 +33,13 @@ class Matching:
         self.pins = PinLog(folder, 10)
         self.pins.pin(PIN)
         watch = EventWatch(folder, Metrics(), lambda: None)
-        self.sink = SimpleNamespace(positions=Positions({}), write=self.write)
+        self.sink = SimpleNamespace(positions=Positions({}), write=self.write, bytes_max=1)
         sink, pace = cast(Sink, self.sink), SimpleNamespace(note=self.note)
         self.runner = BatchRunner(
             lambda: head, self.pins, sink, Metrics(), watch, folder, cast(Pace, pace)
         )
         self.asked: list[int] = []
+        self.noted_s: list[float] = []
         self.steps = [Positions(PIN.end)]
         self._reachable = reachable
         cast(Any, self.runner)._match_at = self.match_at
@@ -46,7 +48,8 @@ class Matching:
         self.sink.positions = self.sink.positions.with_later(reached)
 
     def note(self, batch: int, end: Offsets, seconds: float) -> None:
-        """Takes nothing in: the limit of batches is another test's."""
+        """Keeps what it is told: the limit of batches is another test's."""
+        self.noted_s.append(seconds)
 
     def match_at(self, frame: DataFrame, pin: Pin) -> Told:
         self.asked.append(pin.epoch)
@@ -57,10 +60,10 @@ class Matching:
     def match(self, is_replay: bool) -> Pin:
         return self.runner._match(FRAME, PIN, is_replay)[0]
 
-    def run(self) -> None:
+    def run(self, frame: DataFrame = FRAME) -> None:
         (planned := self.runner._checkpoint / "offsets").mkdir()
         (planned / "7").write_text('v1\n{}\n{"events":{"0":5,"1":9}}')
-        self.runner(FRAME, 7)
+        self.runner(frame, 7)
 
 
 @pytest.mark.parametrize("is_replay", [True, False])
@@ -108,6 +111,19 @@ def test_a_batch_takes_as_many_passes_as_it_needs(tmp_path: Path) -> None:
     assert not matching.steps
     matching.runner(FRAME, 7)
     assert matching.asked == [90, 90, 90], "what is covered is not matched again"
+
+
+def test_what_workers_take_to_reach_the_epoch_is_no_cost_of_events(tmp_path: Path) -> None:
+    matching = Matching(tmp_path, Head(90, "lost"), {90})
+    del matching.runner.__dict__["_match_at"]  # the real one
+    rows = [{"rows": 1, "refresh_s": seconds} for seconds in (50.0, 100.0)]
+    packed = pa.Table.from_batches([pack(Output(), row) for row in rows])
+    context = SimpleNamespace(setLocalProperty=lambda name, value: None)
+    session = SimpleNamespace(sparkContext=context)
+    frame = SimpleNamespace(sparkSession=session, toArrow=lambda: packed)
+    matching.run(cast(DataFrame, frame))
+    (noted_s,) = matching.noted_s
+    assert -100.0 < noted_s < -50.0, "both waited at once"
 
 
 def test_a_query_that_is_told_to_stop_ends_between_two_passes(tmp_path: Path) -> None:
