@@ -2,18 +2,20 @@
 
 The pass-through is the same query with the matcher taken out: the same source, workers, packing,
 transaction and sink, one record for each event. Both run in turn on the same broker in the same
-run, so their ratio says what decoding, matching and notifying cost.
+run, so their ratio says what decoding, matching and notifying cost, and where an event has several
+notifications, what more records cost: the processor time of each process tells them apart.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from confluent_kafka import Message
 
 from benchmarks import latency, variant
+from benchmarks.processor import Stopwatch
 from deploy.flow import Flow
 from deploy.stack import Stack
 
@@ -39,6 +41,31 @@ class Plan:
     """So many must come out of a round."""
 
 
+@dataclass
+class Measured:
+    """One pipeline: its rate and its processor seconds by process, by round."""
+
+    events_per_s: list[float] = field(default_factory=list)
+    processor_s: list[dict[str, float]] = field(default_factory=list)
+
+    def run(self, stack: Stack, payloads: Sequence[bytes], record_count: int) -> None:
+        """One round at full speed."""
+        warm(stack, payloads)
+        watch = Stopwatch(stack)
+        self.events_per_s.append(flow_rate(stack, payloads, _ignore, record_count))
+        self.processor_s.append(watch.seconds())
+
+    def processor_us(self, events: int) -> dict[str, float]:
+        """µs an event by process, the median of the rounds."""
+        roles = dict.fromkeys(role for seconds in self.processor_s for role in seconds)
+        return {
+            role: round(
+                1e6 * statistics.median(s.get(role, 0.0) for s in self.processor_s) / events, 1
+            )
+            for role in roles
+        }
+
+
 def bench(
     stack: Stack, payloads: Sequence[bytes], plan: Plan, progress: Callable[[str], None]
 ) -> dict[str, object]:
@@ -46,12 +73,14 @@ def bench(
 
     Subscriptions are registered already. Rates are medians of `plan.rounds` rounds.
     """
-    own, other = list[float](), list[float]()
+    own, other = Measured(), Measured()
     for number in range(1, plan.rounds + 1):
         progress(f"round {number} of {plan.rounds}: matching {len(payloads):,} events")
-        own.append(rate(stack, payloads, _ignore, plan.notifications))
+        own.run(stack, payloads, plan.notifications)
         progress(f"round {number} of {plan.rounds}: passing them through")
-        other.append(passthrough_rate(stack, payloads, _ignore))
+        with variant.standing_in(stack, "passthrough", PASSTHROUGH):
+            other.run(stack, payloads, len(payloads))
+    rates = [statistics.median(one.events_per_s) for one in (own, other)]
     progress(
         f"latency at {LATENCY_EVENTS_PER_S:,.0f} events/s for {plan.latency_s:g} s, "
         f"after {LATENCY_WARM_S:g} s of warm-up"
@@ -65,10 +94,14 @@ def bench(
         "events": len(payloads),
         "notifications": plan.notifications,
         "rounds": plan.rounds,
-        "events_per_s": round(statistics.median(own)),
-        "passthrough_events_per_s": round(statistics.median(other)),
-        "ratio": round(statistics.median(own) / statistics.median(other), 3),
-        "ratio_by_round": [round(a / b, 3) for a, b in zip(own, other, strict=True)],
+        "events_per_s": round(rates[0]),
+        "passthrough_events_per_s": round(rates[1]),
+        "ratio": round(rates[0] / rates[1], 3),
+        "ratio_by_round": [
+            round(a / b, 3) for a, b in zip(own.events_per_s, other.events_per_s, strict=True)
+        ],
+        "processor_us_per_event": own.processor_us(len(payloads)),
+        "passthrough_processor_us_per_event": other.processor_us(len(payloads)),
         "latency_events_per_s": LATENCY_EVENTS_PER_S,
         "latency_warm_s": LATENCY_WARM_S,
         "notifications_timed": len(latencies),
@@ -105,10 +138,24 @@ def rate(
     """Events a second through the running driver, after a short warm-up; `record_count` must come
     out, if it is known.
     """
-    counted = _Counter()
-    with Flow(stack.env, counted.receive) as flow:
+    warm(stack, payloads)
+    return flow_rate(stack, payloads, watch, record_count)
+
+
+def warm(stack: Stack, payloads: Sequence[bytes]) -> None:
+    """Have the running driver do some of it, so that it has compiled what it needs most."""
+    with Flow(stack.env, _Counter().receive) as flow:
         flow.run(payloads[:WARM_EVENTS], _ignore)
-    counted.records = 0
+
+
+def flow_rate(
+    stack: Stack,
+    payloads: Sequence[bytes],
+    watch: Callable[[int], None],
+    record_count: int | None = None,
+) -> float:
+    """As `rate`, without the warm-up."""
+    counted = _Counter()
     with Flow(stack.env, counted.receive) as flow:
         seconds = flow.run(payloads, watch)
     if record_count is not None and counted.records != record_count:

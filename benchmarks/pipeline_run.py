@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from benchmarks.matching import batches_of
 from benchmarks.workloads import begen
 from deploy.demo import flights, generated
 from deploy.filter_files import filter_of
+from deploy.roles import SNAPSHOT_PROCESS, by_role
 from deploy.settings import StackSettings
 from deploy.stack import Stack
 from deploy.traffic import Registrar
@@ -23,11 +25,23 @@ from index.filter_json import to_json
 from index.model import Instant, Subscription
 from index.registry import get
 
-MATCHES_PER_EVENT = 2.5
-"""Of advertisements: about as many as the demo's flights have."""
 REFERENCE = "psthash"
 """What counts the notifications that must come out: another method than the service's own."""
 LIVE_TIMEOUT_S = 1_800.0
+QUIET_S = 5.0
+SETTLE_POLL_S = 0.25
+
+
+class Size(NamedTuple):
+    """What to draw.
+
+    matches   of an event, on average; of advertisements alone, flights have what the demo has.
+    """
+
+    workload: str
+    subscriptions: int
+    events: int
+    matches: float
 
 
 @dataclass(frozen=True)
@@ -39,13 +53,10 @@ class Load:
 
 
 def run(
-    size: tuple[str, int, int],
-    amounts: tuple[int, float, int],
-    progress: Callable[[str], None],
+    size: Size, amounts: tuple[int, float, int], progress: Callable[[str], None]
 ) -> dict[str, object]:
     """Herald against a pass-through.
 
-    size      name of the workload, subscriptions and events
     amounts   rounds, seconds of latency, writes
     """
     rounds, latency_s, writes = amounts
@@ -58,7 +69,7 @@ def run(
 
 
 def compare_deliveries(
-    size: tuple[str, int, int], amounts: tuple[int, float], progress: Callable[[str], None]
+    size: Size, amounts: tuple[int, float], progress: Callable[[str], None]
 ) -> dict[str, object]:
     """exactly_once against at_least_once; see `run`."""
 
@@ -69,14 +80,13 @@ def compare_deliveries(
 
 
 def _on_stage(
-    size: tuple[str, int, int],
+    size: Size,
     progress: Callable[[str], None],
     measure: Callable[[Stack, Load, Sequence[int]], dict[str, object]],
 ) -> dict[str, object]:
     """Start a stack on free ports in a folder of its own, register, measure, stop it."""
-    name, subscription_count, event_count = size
-    progress(f"drawing {name}")
-    load = (_flights if name == "flights" else _ads)(subscription_count, event_count)
+    progress(f"drawing {size.workload}")
+    load = (_flights if size.workload == "flights" else _ads)(size)
     progress(f"counting with {REFERENCE} how many notifications must come out")
     matches = _matches(load)
     settings = StackSettings().on_free_ports()
@@ -85,23 +95,36 @@ def _on_stage(
         with Stack(Path(folder), settings) as stack:
             progress("registering the subscriptions")
             registered = _register(f"http://127.0.0.1:{settings.api_port}", load.forms())
+            progress("waiting for a snapshot of them")
+            _settle(stack)
             figures = measure(stack, load, matches)
-    return {"workload": name, "subscriptions": registered, **figures}
+    return {"workload": size.workload, "subscriptions": registered, **figures}
 
 
-def _flights(subscription_count: int, event_count: int) -> Load:
+def _settle(stack: Stack) -> None:
+    """Wait until no snapshot has been built for a while: one process less that wants a core."""
+    quiet_since = began = time.monotonic()
+    while (now := time.monotonic()) - quiet_since < QUIET_S:
+        if now - began > LIVE_TIMEOUT_S:
+            raise RuntimeError(f"snapshots are still being built after {LIVE_TIMEOUT_S:g} s")
+        if SNAPSHOT_PROCESS in by_role(stack.stack_id, stack.pids()):
+            quiet_since = now
+        time.sleep(SETTLE_POLL_S)
+
+
+def _flights(size: Size) -> Load:
     table = flights.load()
-    drawn = list(generated.generate(table, subscription_count))
-    payloads = flights.payloads(table.slice(0, event_count))
+    drawn = list(generated.generate(table, size.subscriptions))
+    payloads = flights.payloads(table.slice(0, size.events))
     return Load(lambda: generated.forms(drawn), payloads)
 
 
-def _ads(subscription_count: int, event_count: int) -> Load:
+def _ads(size: Size) -> Load:
     parameters = replace(
         begen.ADS,
-        subscriptions=subscription_count,
-        events=event_count,
-        match_probability=MATCHES_PER_EVENT / subscription_count,
+        subscriptions=size.subscriptions,
+        events=size.events,
+        match_probability=size.matches / size.subscriptions,
     )
     drawn = begen.generate("ads", parameters)
     return Load(

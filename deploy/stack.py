@@ -133,6 +133,10 @@ class Stack:
         """The process id of a service's main process."""
         return self._running[name].pid
 
+    def pids(self) -> dict[str, int]:
+        """The process id of each service's main process."""
+        return {name: self.pid(name) for name in self.names}
+
     def dead_services(self) -> list[str]:
         """Services of this stack that do not run, in the order of starting."""
         running = {name for name, process in self._running.items() if process.poll() is None}

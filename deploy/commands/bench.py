@@ -65,8 +65,15 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         "--workload",
         choices=("flights", "ads"),
         default="flights",
-        help="the demo's subscriptions to flights, or advertisements as in the PS-Tree paper, of "
-        "which an event matches 2.5 on average",
+        help="the demo's subscriptions to flights, or advertisements as in the PS-Tree paper",
+    )
+    parser.add_argument(
+        "--matches",
+        type=float,
+        default=2.5,
+        metavar="M",
+        help="advertisements that an event matches, on average (default: as many as flights); with "
+        "1, as many records come out as of the pass-through",
     )
     parser.add_argument(
         "--subscriptions", type=int, default=100_000, help="generated ones; flights have 40 more"
@@ -83,6 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _bench_paper(arguments)
     if arguments.rounds < 1:
         raise UserError("--rounds must be 1 or more")
+    if getattr(arguments, "matches", 1.0) <= 0:
+        raise UserError("--matches must be more than 0")
     kinds = {
         "match": _bench_match,
         "decode": _bench_decode,
@@ -122,14 +131,18 @@ def _bench_paper(arguments: argparse.Namespace) -> int:
 def _bench_pipeline(arguments: argparse.Namespace) -> int:
     # Kafka's client and Arrow take a second to import, which `bench match` need not wait for.
     pipeline_command = importlib.import_module("benchmarks.pipeline_run")
-    size = arguments.workload, arguments.subscriptions, arguments.events
+    size = pipeline_command.Size(*_size(arguments))
     amounts = arguments.rounds, arguments.seconds, arguments.writes
     return _tell(arguments, lambda: pipeline_command.run(size, amounts, _progress))
 
 
+def _size(arguments: argparse.Namespace) -> tuple[str, int, int, float]:
+    return arguments.workload, arguments.subscriptions, arguments.events, arguments.matches
+
+
 def _bench_delivery(arguments: argparse.Namespace) -> int:
     stage = importlib.import_module("benchmarks.pipeline_run")
-    size = arguments.workload, arguments.subscriptions, arguments.events
+    size = stage.Size(*_size(arguments))
     amounts = arguments.rounds, arguments.seconds
     return _tell(arguments, lambda: stage.compare_deliveries(size, amounts, _progress))
 

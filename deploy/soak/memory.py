@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from deploy.processes import ProcessRecord, marked
-
-TITLES = {"valkey": "Valkey", "kafka": "Kafka", "api": "API"}
-SNAPSHOT_PROCESS = "snapshot process"
+from deploy.processes import ProcessRecord
+from deploy.roles import SNAPSHOT_PROCESS, by_role, words_of
 
 Figures = dict[str, int]
 """Bytes by the name of a process."""
@@ -22,8 +20,7 @@ Figures = dict[str, int]
 class Processes:
     """Finds the processes of a stack and gives each a name that its successor inherits.
 
-    mains   gives the process id of each service's main process: the store writes its title over the
-            mark that others are found by.
+    mains   gives the process id of each service's main process, see `deploy.roles.by_role`.
     """
 
     def __init__(self, stack_id: str, mains: Callable[[], Mapping[str, int]]) -> None:
@@ -34,7 +31,7 @@ class Processes:
     def figures(self) -> Figures:
         """The memory of each process that runs."""
         figures: Figures = {}
-        for role, group in sorted(self._by_role().items()):
+        for role, group in sorted(by_role(self._stack_id, self._mains()).items()):
             if role == SNAPSHOT_PROCESS:
                 continue  # see SnapshotProcesses
             for number, record in self._numbered(role, group):
@@ -42,16 +39,6 @@ class Processes:
                 if taken:
                     figures[role if number == 1 else f"{role} {number}"] = taken
         return figures
-
-    def _by_role(self) -> dict[str, list[ProcessRecord]]:
-        groups: dict[str, list[ProcessRecord]] = {}
-        for service, pid in self._mains().items():
-            main = ProcessRecord.of(pid)
-            others = marked(self._stack_id, service)
-            for record in dict.fromkeys([main, *others] if main else others):
-                role = role_of(service, _words(record.pid), _parent_words(record.pid))
-                groups.setdefault(role, []).append(record)
-        return groups
 
     def _numbered(
         self, role: str, group: Sequence[ProcessRecord]
@@ -101,34 +88,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _builds_snapshot(pid: int) -> bool:
-    return "streaming.snapshots" in _words(pid)
-
-
-def role_of(service: str, words: Sequence[str], parent: Sequence[str]) -> str:
-    """What a process of a service is, by its command line and its parent's."""
-    if service != "driver":
-        return TITLES[service]
-    if "streaming.daemon" in words:
-        return "worker" if "streaming.daemon" in parent else "daemon"
-    if "streaming.snapshots" in words:
-        return SNAPSHOT_PROCESS
-    return "driver's JVM" if words and Path(words[0]).name == "java" else "driver"
-
-
-def _words(pid: int) -> list[str]:
-    try:
-        content = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return []
-    return content.decode(errors="replace").rstrip("\0").split("\0")
-
-
-def _parent_words(pid: int) -> list[str]:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    return _words(int(stat[stat.rindex(")") + 2 :].split()[1]))
+    return "streaming.snapshots" in words_of(pid)
 
 
 def _kilobytes(path: Path, name: str) -> int:

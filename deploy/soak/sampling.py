@@ -17,7 +17,8 @@ from typing import Any
 
 import redis
 
-from deploy.soak.memory import SNAPSHOT_PROCESS, Processes, SnapshotProcesses
+from deploy.roles import SNAPSHOT_PROCESS
+from deploy.soak.memory import Processes, SnapshotProcesses
 from deploy.stack import Stack
 from store import StoreSettings
 from store.keys import Keys
@@ -41,9 +42,7 @@ class Sampler:
     """
 
     def __init__(self, stack: Stack, behind: Callable[[], int]) -> None:
-        self._processes = Processes(
-            stack.stack_id, lambda: {name: stack.pid(name) for name in stack.names}
-        )
+        self._processes = Processes(stack.stack_id, stack.pids)
         self._snapshots = SnapshotProcesses(stack.pid("driver"))
         self._behind = behind
         # redis-py calls every reply bytes or str, or a promise of them.

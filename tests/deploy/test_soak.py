@@ -18,11 +18,12 @@ from deploy.cli import main
 from deploy.environment import REPOSITORY, UserError
 from deploy.marked_text import replace_between
 from deploy.processes import STACK_MARK
+from deploy.roles import role_of
 from deploy.soak import report
 from deploy.soak.churn import Churn
 from deploy.soak.lag import Lag, LagMeter, quantile
 from deploy.soak.load import Steady, epochs_of
-from deploy.soak.memory import Processes, SnapshotProcesses, role_of
+from deploy.soak.memory import Processes, SnapshotProcesses
 from deploy.soak.run import Outcome, Plan
 from deploy.soak.sampling import Sample, files_below
 from deploy.soak.verdict import Growth, LagFigures, Rate, Verdict, growths_of
