@@ -6,6 +6,9 @@ Every row of the index has the epochs it was born and died at, so one index serv
 replay of an earlier one alike. A snapshot that is damaged is passed over for an older one and more
 changes; when nothing reaches the epoch, the task fails and is tried again: never does a worker
 match at another epoch, or against nothing.
+
+A worker that carries many changes moves to a newer snapshot. The index that stands on it catches up
+in a thread while the present one goes on serving, for a worker waits most of its time.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import gc
 import logging
 import os
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,6 +35,7 @@ from index.updatable import Change, Updatable
 from index.vocabulary import Vocabulary
 from store.base import LogEntry, PutChange
 from store.records import SubscriptionRecord
+from streaming.aside import Aside, in_a_thread
 from streaming.changes import ChangesMissing, ChangesReader
 from streaming.failpoints import hit
 from streaming.slice_size import SliceSize
@@ -45,7 +50,7 @@ from streaming.target import index_id, subscription_of
 from streaming.targets import TargetTable
 
 CHANGES_MAX = 50_000
-"""A newer snapshot is opened rather than so many changes carried along."""
+"""Rather than carry so many changes along, a worker moves to a newer snapshot."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,14 +70,19 @@ class IndexOptions:
 class LiveIndex:
     """One process's index.
 
+    aside            how the index that is to follow it is prepared.
     epoch, lineage   what it has applied; a batch may ask for it or for an older epoch it still has.
     base_epoch       of the snapshot it stands on; 0: none.
     targets          those of its subscriptions that have matched.
     slice_size       how many events it is asked to match at once.
     """
 
-    def __init__(self, options: IndexOptions) -> None:
+    def __init__(self, options: IndexOptions, aside: Aside[LiveIndex] = in_a_thread) -> None:
         self._options = options
+        self._aside = aside
+        self._successor: Future[LiveIndex] | None = None
+        self._succeeded_by = 0
+        """The newest snapshot that a successor was begun on."""
         self._folder = Path(options.folder)
         self._index: Updatable | None = None
         self._reader = ChangesReader(self._folder)
@@ -92,10 +102,12 @@ class LiveIndex:
 
     def reach(self, epoch: int, lineage: str) -> None:
         """Be able to match at this epoch of this history; RefreshError if that is impossible."""
-        has_way = self._index is not None and not self._better_snapshot(epoch)
+        self._take_over(epoch)
+        has_way = self._index is not None and not self._has_snapshot(self.epoch, epoch)
         if not has_way or not self._advance(epoch, lineage):
             self._reload(epoch, lineage)
             quiet_collector()
+        self._prepare_successor()
 
     def match(self, events: Events, now: Instant, epoch: int) -> Matches:
         """Rows of the subscriptions that matched as of an epoch that `reach` made reachable."""
@@ -183,12 +195,48 @@ class LiveIndex:
                 return False
         return self.lineage == lineage
 
-    def _better_snapshot(self, epoch: int) -> bool:
-        """Whether opening a snapshot spares changes: still to be applied, or too many carried."""
-        if epoch <= self.epoch:
-            return False
-        known = self.base_epoch if self._change_count >= CHANGES_MAX else self.epoch
-        return any(known < found.epoch <= epoch for found in find_snapshots(self._folder))
+    def _has_snapshot(self, after: int, upto: int) -> bool:
+        """Whether one is later than an epoch, and of use to reach another: it spares changes."""
+        return after < upto and any(
+            after < found.epoch <= upto for found in find_snapshots(self._folder)
+        )
+
+    def _prepare_successor(self) -> None:
+        """Begin an index on a newer snapshot, once this one carries too many changes."""
+        if self._successor is not None or self._change_count < CHANGES_MAX:
+            return
+        known, epoch, lineage = max(self.base_epoch, self._succeeded_by), self.epoch, self.lineage
+        newest = max((f.epoch for f in find_snapshots(self._folder) if f.epoch <= epoch), default=0)
+        if newest > known:
+            self._succeeded_by = newest
+            successor = LiveIndex(self._options)
+
+            def prepare() -> LiveIndex:
+                successor.reach(epoch, lineage)
+                return successor
+
+            self._successor = self._aside(prepare)
+
+    def _take_over(self, epoch: int) -> None:
+        """Go on with the successor, if it is ready and this index has not gone another way."""
+        if self._successor is None or not self._successor.done():
+            return
+        try:
+            other = self._successor.result()
+        except (RefreshError, SnapshotError, OSError) as error:
+            _log.error("the index stays on the snapshot of epoch %d: %s", self.base_epoch, error)
+            self._successor = None
+            return
+        if epoch < other.epoch:
+            return  # a batch is replayed at an epoch that this index has passed
+        self._successor = None
+        if other.base_epoch > self.base_epoch and self._lineages.get(other.epoch) == other.lineage:
+            self.adopt(other._loaded, other.base_epoch, other._lineages[other.base_epoch])
+            self._reader, self._change_count = other._reader, other._change_count
+            self._unreadable, self._lineages = other._unreadable, other._lineages
+            self.epoch, self.lineage = other.epoch, other.lineage
+            self.reload_count += 1
+            quiet_collector()
 
     def _reload(self, epoch: int, lineage: str) -> None:
         """Begin again from the newest snapshot that leads to the epoch; else from an older one."""

@@ -2,14 +2,23 @@ from __future__ import annotations
 
 import os
 import random
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from store.base import Change, DeleteChange, LogEntry, PutChange
 from streaming import refresh
+from streaming.aside import Aside, in_a_thread
 from streaming.changes import ChangesWriter
-from streaming.refresh import IndexOptions, LiveIndex, RefreshError, is_reachable
+from streaming.refresh import (
+    IndexOptions,
+    LiveIndex,
+    RefreshError,
+    is_reachable,
+)
 from streaming.snapshot_files import KEPT, find_snapshots, remove_old, snapshot_path
 from streaming.snapshots import build_from_files
 from tests.streaming.records import Record, batch_of, equals, match, subscription
@@ -120,18 +129,97 @@ def test_an_epoch_that_nothing_leads_to_is_an_error_and_never_a_guess(tmp_path: 
         LiveIndex(options_of(tmp_path / "nothing")).reach(1, "line1")
 
 
-def test_a_newer_snapshot_is_opened_when_many_changes_are_carried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(refresh, "CHANGES_MAX", 2)
-    writer = ChangesWriter(tmp_path, 0, "")
-    writer.append([put(1, "x"), put(2, "y")])
-    live = LiveIndex(options_of(tmp_path))
+class Beside:
+    """Successors that are prepared when it is asked for."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[Callable[[], LiveIndex], Future[LiveIndex]]] = []
+
+    def __call__(self, work: Callable[[], LiveIndex]) -> Future[LiveIndex]:
+        future: Future[LiveIndex] = Future()
+        self.begun.append((work, future))
+        return future
+
+    def finish(self) -> None:
+        work, future = self.begun.pop()
+        try:
+            future.set_result(work())
+        except Exception as error:
+            future.set_exception(error)
+
+
+def carrying(folder: Path, aside: Aside[LiveIndex]) -> tuple[LiveIndex, ChangesWriter]:
+    """An index at epoch 3 that carries three changes, where a snapshot of epoch 2 lies."""
+    writer = ChangesWriter(folder, 0, "")
+    writer.append([put(1, "x"), put(2, "y"), put(3, "z")])
+    live = LiveIndex(options_of(folder), aside)
     assert told(live, 2) == ["x", "y"]
-    writer.append([put(3, "z")])
-    build_from_files(options_of(tmp_path), 3, "line3")
+    build_from_files(options_of(folder), 2, "line2")
     assert told(live, 3) == ["x", "y", "z"]
-    assert live.base_epoch == 3
+    return live, writer
+
+
+@pytest.fixture
+def few_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refresh, "CHANGES_MAX", 3)
+
+
+@pytest.mark.usefixtures("few_changes")
+def test_a_successor_takes_over_where_many_changes_are_carried(tmp_path: Path) -> None:
+    aside = Beside()
+    live, writer = carrying(tmp_path, aside)
+    writer.append([gone(4, "x")])
+    assert told(live, 4) == ["y", "z"]
+    assert (live.base_epoch, live.reload_count) == (0, 1), "it does not wait for the successor"
+    aside.finish()
+    writer.append([put(5, "v")])
+    assert told(live, 2) == ["x", "y"], "a replay at an epoch that the successor has passed"
+    assert live.base_epoch == 0
+    assert told(live, 5) == ["v", "y", "z"]
+    assert (live.base_epoch, live.reload_count) == (2, 2)
+    assert [told(live, epoch) for epoch in (4, 3, 2)] == [["y", "z"], ["x", "y", "z"], ["x", "y"]]
+    assert not aside.begun
+
+
+@pytest.mark.usefixtures("few_changes")
+def test_a_successor_that_cannot_be_prepared_is_not_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    aside = Beside()
+    live, writer = carrying(tmp_path, aside)
+    snapshot_path(tmp_path, 2).unlink()
+    (changes,) = tmp_path.glob("changes-*")
+    away = changes.rename(tmp_path / "away")
+    aside.finish()
+    away.rename(changes)
+    writer.append([put(4, "v")])
+    assert told(live, 4) == ["v", "x", "y", "z"]
+    assert "stays on the snapshot of epoch 0" in caplog.text
+    assert live.reload_count == 1
+    assert not aside.begun
+
+
+@pytest.mark.usefixtures("few_changes")
+def test_a_successor_of_another_history_is_given_up(tmp_path: Path) -> None:
+    aside = Beside()
+    live, _ = carrying(tmp_path, aside)
+    aside.finish()
+    for path in tmp_path.glob("changes-*"):
+        path.unlink()
+    changes = (*put(3, "real").changes, *put(3, "w").changes)
+    after = ChangesWriter(tmp_path, 2, "line2")
+    after.append([LogEntry(3, changes, "other")])
+    assert told(live, 3, "other") == ["real", "w", "x", "y"]
+
+
+@pytest.mark.usefixtures("few_changes")
+def test_a_successor_is_prepared_in_a_thread(tmp_path: Path) -> None:
+    live, _ = carrying(tmp_path, in_a_thread)
+    deadline = time.monotonic() + 60
+    while live.base_epoch == 0:
+        assert told(live, 3) == ["x", "y", "z"]
+        assert time.monotonic() < deadline
+    assert live.base_epoch == 2
 
 
 def test_a_worker_that_slept_opens_the_snapshot_made_meanwhile(tmp_path: Path) -> None:
