@@ -22,6 +22,9 @@ CHECKPOINT_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 """The default one starts a shell for each file's permissions: a third of a small batch's time."""
+FETCH_WAIT_MS = 10
+"""How long the broker keeps a fetch at the end of a partition; with Kafka's 500 ms the last event
+before a pause, and each that comes alone, takes so much longer."""
 TASK_ATTEMPTS = 4
 LOCAL_OPTIONS = (
     "spark.driver.host",
@@ -156,6 +159,9 @@ def read_events(
             "kafka.isolation.level": "read_committed",
             # After each poll Spark asks the broker twice for the ends of the partition.
             "kafka.max.poll.records": str(settings.arrow_rows_max),
+            # It has to wait for the answer to a fetch, and the last event of many has no successor
+            # that would end it.
+            "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
             # Herald's own group is for its committed offsets; Spark must not join it.
             "groupIdPrefix": f"{settings.query_name}-source",
         }
