@@ -10,6 +10,8 @@ from benchmarks.workloads.workload import ABSENT
 
 OVERDRAWN = 8
 """So many times the wanted attributes are drawn, so that enough distinct ones are among them."""
+ROWS_AT_ONCE = 65_536
+"""Drawn in one array: all of ten million rows would not fit into memory."""
 
 
 def zipf_shares(count: int, exponent: float) -> NDArray[np.float64]:
@@ -38,13 +40,19 @@ def distinct_ranks(
     """
     wanted = int(sizes.max(initial=0))
     result = np.full((sizes.size, wanted), ABSENT, np.int64)
-    drawn = ranks(random, shares, (sizes.size, OVERDRAWN * max(wanted, 1)))
-    for row, size in enumerate(sizes.tolist()):
-        distinct = list(dict.fromkeys(drawn[row].tolist()))[:size]
-        if len(distinct) < size:
-            known = set(distinct)
-            distinct += [rank for rank in range(shares.size) if rank not in known][
-                : size - len(distinct)
-            ]
-        result[row, : len(distinct)] = distinct
+    for first in range(0, sizes.size, ROWS_AT_ONCE):
+        some = sizes[first : first + ROWS_AT_ONCE]
+        drawn = ranks(random, shares, (some.size, OVERDRAWN * max(wanted, 1)))
+        for row, size in enumerate(some.tolist()):
+            distinct = _first_distinct(drawn[row].tolist(), size, shares.size)
+            result[first + row, : len(distinct)] = distinct
     return result
+
+
+def _first_distinct(drawn: list[int], size: int, rank_count: int) -> list[int]:
+    distinct = list(dict.fromkeys(drawn))[:size]
+    if len(distinct) < size:
+        known = set(distinct)
+        missing = [rank for rank in range(rank_count) if rank not in known]
+        distinct += missing[: size - len(distinct)]
+    return distinct

@@ -9,7 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.workloads import Workload, begen, fixed_attributes, intervals, sparse_table, words
+from benchmarks.workloads import (
+    Workload,
+    begen,
+    draws,
+    fixed_attributes,
+    intervals,
+    sparse_table,
+    words,
+)
 from benchmarks.workloads.begen import ADS, BEGen
 from benchmarks.workloads.fixed_attributes import W0, W2, W4, W6
 from benchmarks.workloads.sparse_table import SparseTable
@@ -62,6 +70,14 @@ def operator_shares(workload: Workload) -> dict[Operator, float]:
         for predicate in predicates_of(one.filter)
     )
     return {operator: count / found.total() for operator, count in found.items()}
+
+
+def test_how_much_is_drawn_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = begen.generate("w", SMALL_BEGEN)
+    monkeypatch.setattr(draws, "ROWS_AT_ONCE", 3)
+    parts = begen.generate("w", SMALL_BEGEN)
+    assert parts.payloads == whole.payloads
+    assert list(parts.subscriptions) == list(whole.subscriptions)
 
 
 def matches_per_event(workload: Workload) -> float:
