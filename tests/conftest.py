@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from deploy.environment import REPOSITORY, numba_cache_dir
 # Before anything imports numba: an edited kernel must not be answered for by the cache of another.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(numba_cache_dir()))
 
+from index import recent_rows
 from index.registry import ALGORITHMS, DEFAULT
 
 # Spark and Kafka live for seconds in a test: the optimising compiler took half of their time.
@@ -38,6 +40,14 @@ settings.register_profile("thorough", parent=settings.get_profile("quick"), max_
 # Kernels that are interpreted take a hundred times as long.
 settings.register_profile("interpreted", parent=settings.get_profile("quick"), max_examples=5)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_tails() -> Iterator[None]:
+    """Hundreds of new rows make segments, as thousands do in use."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(recent_rows, "TAIL_ROWS_MAX", 64)
+        yield
 
 
 def shared_folder() -> Path | None:

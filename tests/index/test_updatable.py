@@ -358,7 +358,10 @@ def test_recent_segments_stay_few_and_the_base_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("updatable", [PSTHash, PlainInPlace])
-def test_a_tail_that_many_events_have_met_becomes_a_segment(updatable: type[Updatable]) -> None:
+def test_a_tail_that_many_events_have_met_becomes_a_segment(
+    updatable: type[Updatable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent_rows, "TAIL_ROWS_MAX", 2_048)
     index = updatable.build([])
     index.add_all([subscription(f"n{number}", f"v = {number} OR w = 1") for number in range(100)])
     few = encode([{"v": number} for number in range(100)], index.vocabulary)
@@ -374,8 +377,7 @@ def test_a_tail_that_many_events_have_met_becomes_a_segment(updatable: type[Upda
     assert matched(index, {"v": 7}) == []
 
 
-def test_rows_that_died_long_ago_leave_their_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_rows, "TAIL_ROWS_MAX", 64)
+def test_rows_that_died_long_ago_leave_their_segments() -> None:
     index = PSTHash.build([])
     for round_ in range(5):
         index.add_all(numbered(100))

@@ -76,7 +76,7 @@ class World:
         self.is_bulk = course.chance(0.1)
         delivery = "exactly_once" if course.chance(0.6) else "at_least_once"
         self.settings = settings_of(course, folder, delivery, self.is_bulk)
-        self.part_bytes = course.pick((PART_BYTES, 700, 200))
+        self.part_bytes = course.pick((PART_BYTES, 200, 200))
         self._steady_ns = 0
         self.wall_offset_ns = self.store_offset_ns = BEGAN_NS
         self.broker = Broker(self.steady_s, {"events": 2, "notifications": 2, "dead-letters": 1})
@@ -264,6 +264,6 @@ def settings_of(course: Course, folder: Path, delivery: str, is_bulk: bool) -> S
         "snapshot_changes_min": course.pick((2, 5, 1_000)),
         "bulk_changes_per_s": 1 if is_bulk else 1_500,
         "batches_retained": course.pick((2, 100)),
-        "transaction_bytes_max": course.pick((1_000_000, 1_000_000, 1_000, 1)),
+        "transaction_bytes_max": course.pick((1_000_000, 1, 1)),
     }
     return SETTINGS.model_copy(update=drawn)
