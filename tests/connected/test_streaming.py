@@ -30,7 +30,7 @@ from tests.streaming.records import equals, subscription
 pytestmark = [pytest.mark.connected, pytest.mark.slow]
 
 SOON_S = 60.0
-KILLS = 5
+KILLS = 3
 
 
 @pytest.fixture(scope="module")
