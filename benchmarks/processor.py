@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
-from deploy.processes import ProcessRecord
+from deploy.processes import ProcessRecord, stat_fields
 from deploy.roles import by_role
 from deploy.stack import Stack
 
@@ -48,9 +47,7 @@ def spent(before: Times, after: Times) -> dict[str, float]:
 
 def processor_s(pid: int) -> float:
     """Seconds that a process has used, in user code and in the kernel; 0 when it has ended."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    fields = stat_fields(pid)
+    if not fields:
         return 0.0
-    fields = stat[stat.rindex(")") + 2 :].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

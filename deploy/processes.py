@@ -65,14 +65,32 @@ class ProcessRecord:
 
 def start_time(pid: int) -> str | None:
     """Boot and clock tick at which a process started, or None when it is gone or a zombie."""
+    fields = stat_fields(pid)
+    if not fields or fields[0] in "ZX":
+        return None
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return None
-    # The second part, the program's name in parentheses, may itself hold blanks and parentheses.
-    state, *rest = stat[stat.rindex(")") + 2 :].split()
-    return None if state in "ZX" else f"{boot}:{rest[18]}"
+    return f"{boot}:{fields[19]}"
+
+
+def parent_of(pid: int) -> int:
+    """The parent of a process; 0 when it is gone."""
+    fields = stat_fields(pid)
+    return int(fields[1]) if fields else 0
+
+
+def stat_fields(pid: int) -> list[str]:
+    """What /proc/PID/stat says after the program's name, from its state on; nothing when it is
+    gone.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    # The name in parentheses may itself hold blanks and parentheses.
+    return stat[stat.rindex(")") + 2 :].split()
 
 
 def spawn(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from deploy.processes import ProcessRecord, marked
+from deploy.processes import ProcessRecord, marked, parent_of
 
 TITLES = {"valkey": "Valkey", "kafka": "Kafka", "api": "API"}
 DRIVER_JVM = "driver's JVM"
@@ -23,7 +23,7 @@ def by_role(stack_id: str, mains: Mapping[str, int]) -> dict[str, list[ProcessRe
         main = ProcessRecord.of(pid)
         others = marked(stack_id, service)
         for record in dict.fromkeys([main, *others] if main else others):
-            role = role_of(service, words_of(record.pid), _parent_words(record.pid))
+            role = role_of(service, words_of(record.pid), words_of(parent_of(record.pid)))
             groups.setdefault(role, []).append(record)
     return groups
 
@@ -46,11 +46,3 @@ def words_of(pid: int) -> list[str]:
     except OSError:
         return []
     return content.decode(errors="replace").rstrip("\0").split("\0")
-
-
-def _parent_words(pid: int) -> list[str]:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    return words_of(int(stat[stat.rindex(")") + 2 :].split()[1]))

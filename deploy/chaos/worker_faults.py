@@ -7,22 +7,22 @@ import resource
 import signal
 import time
 from contextlib import suppress
-from pathlib import Path
 from random import Random
 
 from deploy.chaos.cluster import cluster
 from deploy.chaos.faults import fault
 from deploy.chaos.injection import await_true, expect
 from deploy.chaos.world import World
-from deploy.processes import marked
+from deploy.processes import marked, parent_of
+from deploy.roles import words_of
 
 DAEMON, EXECUTOR, JVM, BUILDER = "daemon", "executor", "jvm", "builder"
 SIGNS = {
     # Each as one whole argument: the JVM has the daemon's name within one of its own.
-    DAEMON: b"streaming.daemon",
-    EXECUTOR: b"org.apache.spark.executor.CoarseGrainedExecutorBackend",
-    JVM: b"org.apache.spark.deploy.SparkSubmit",
-    BUILDER: b"streaming.snapshots",
+    DAEMON: "streaming.daemon",
+    EXECUTOR: "org.apache.spark.executor.CoarseGrainedExecutorBackend",
+    JVM: "org.apache.spark.deploy.SparkSubmit",
+    BUILDER: "streaming.snapshots",
 }
 CLUSTER = "local-cluster[2,1,1024]"
 """Spark's own cluster for tests: two executors, each a JVM."""
@@ -42,7 +42,7 @@ def processes(world: World, kind: str) -> list[int]:
     return [
         record.pid
         for record in marked(world.stack.stack_id, "driver")
-        if SIGNS[kind] in arguments_of(record.pid)
+        if SIGNS[kind] in words_of(record.pid)
     ]
 
 
@@ -56,21 +56,6 @@ def daemons(world: World) -> list[int]:
     """The processes that fork them."""
     found = processes(world, DAEMON)
     return [pid for pid in found if parent_of(pid) not in found]
-
-
-def arguments_of(pid: int) -> list[bytes]:
-    """The command line of a process; empty when it is gone."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return []
-
-
-def parent_of(pid: int) -> int:
-    """The parent of a process; 0 when it is gone."""
-    with suppress(OSError):
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        return int(stat[stat.rindex(")") + 2 :].split()[1])
-    return 0
 
 
 @fault(
