@@ -133,10 +133,10 @@ def rate(
     stack: Stack,
     payloads: Sequence[bytes],
     watch: Callable[[int], None],
-    record_count: int | None = None,
+    record_count: int,
 ) -> float:
     """Events a second through the running driver, after a short warm-up; `record_count` must come
-    out, if it is known.
+    out.
     """
     warm(stack, payloads)
     return flow_rate(stack, payloads, watch, record_count)
@@ -152,13 +152,13 @@ def flow_rate(
     stack: Stack,
     payloads: Sequence[bytes],
     watch: Callable[[int], None],
-    record_count: int | None = None,
+    record_count: int,
 ) -> float:
     """As `rate`, without the warm-up."""
     counted = _Counter()
     with Flow(stack.env, counted.receive) as flow:
         seconds = flow.run(payloads, watch)
-    if record_count is not None and counted.records != record_count:
+    if counted.records != record_count:
         raise RecordsDifferError(
             f"{counted.records:,} records came out of {len(payloads):,} events, "
             f"not {record_count:,}"
