@@ -24,12 +24,16 @@ _HIT_BITS = _ROW_BITS + VERDICT_BITS
 _HIT_MASK = (1 << _HIT_BITS) - 1
 
 
+def event_of_hits(hits: Hits) -> NDArray[np.int64]:
+    """int64[hits] the event of each."""
+    return np.repeat(np.arange(hits.start.size - 1), np.diff(hits.start))
+
+
 def in_order(hits: Hits) -> Hits:
     """The same hits, rows ascending in each event."""
     if ascend(hits):
         return hits
-    event = np.repeat(np.arange(hits.start.size - 1), np.diff(hits.start))
-    codes: NDArray[np.int64] = event << _HIT_BITS | hits.hit
+    codes: NDArray[np.int64] = event_of_hits(hits) << _HIT_BITS | hits.hit
     codes.sort()
     return Hits(hits.start, codes & _HIT_MASK)
 
@@ -52,10 +56,7 @@ def some_hits(hits: Hits, kept: NDArray[np.bool_]) -> Hits:
 
 def joined_hits(parts: Sequence[Hits]) -> Hits:
     """The hits of all parts, in no order within an event; there is one part at least."""
-    event = np.concatenate(
-        [np.repeat(np.arange(hits.start.size - 1), np.diff(hits.start)) for hits in parts]
-    )
-    order = np.argsort(event, kind="stable")
+    order = np.argsort(np.concatenate([event_of_hits(hits) for hits in parts]), kind="stable")
     start = np.sum([hits.start for hits in parts], axis=0)
     return Hits(start, np.concatenate([hits.hit for hits in parts])[order])
 

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.access import KnownShares
-from index.answers import in_order, joined_rows, some_hits
+from index.answers import event_of_hits, in_order, joined_rows, some_hits
 from index.base import MatchIndex
 from index.columns import EventBatch, Matches
 from index.errors import EventError
@@ -435,7 +435,7 @@ class Updatable(MatchIndex):
         """The hits that hold: undecided ones are settled by their strings, or evaluated."""
         if not any_undecided(hits):
             return hits
-        event = np.repeat(np.arange(len(events)), np.diff(hits.start))
+        event = event_of_hits(hits)
         row, verdict = hits.hit >> VERDICT_BITS, hits.hit & _VERDICT_MASK
         undecided = np.flatnonzero(verdict == UNDECIDED)
         self._settled_count += undecided.size
