@@ -102,10 +102,8 @@ class LiveIndex:
 
     def reach(self, epoch: int, lineage: str) -> None:
         """Be able to match at this epoch of this history; RefreshError if that is impossible."""
-        self._take_over(epoch)
-        has_way = self._index is not None and not self._has_snapshot(self.epoch, epoch)
-        if not has_way or not self._advance(epoch, lineage):
-            self._reload(epoch, lineage)
+        has_taken_over = self._take_over(epoch)
+        if self._move_to(epoch, lineage) or has_taken_over:
             quiet_collector()
         self._prepare_successor()
 
@@ -195,56 +193,65 @@ class LiveIndex:
                 return False
         return self.lineage == lineage
 
-    def _has_snapshot(self, after: int, upto: int) -> bool:
-        """Whether one is later than an epoch, and of use to reach another: it spares changes."""
-        return after < upto and any(
-            after < found.epoch <= upto for found in find_snapshots(self._folder)
-        )
+    def _move_to(self, epoch: int, lineage: str) -> bool:
+        """Reach an epoch, whatever it takes; whether the index had to be loaded for it."""
+        if self._index is not None:
+            spares = epoch > self.epoch and self._newest_snapshot(epoch) > self.epoch
+            if not spares and self._advance(epoch, lineage):
+                return False
+        self._reload(epoch, lineage)
+        return True
+
+    def _newest_snapshot(self, upto: int) -> int:
+        """The epoch of the newest one that leads to an epoch; 0 if there is none."""
+        found = find_snapshots(self._folder, upto)
+        return found[-1].epoch if found else 0
 
     def _prepare_successor(self) -> None:
         """Begin an index on a newer snapshot, once this one carries too many changes."""
         if self._successor is not None or self._change_count < CHANGES_MAX:
             return
-        known, epoch, lineage = max(self.base_epoch, self._succeeded_by), self.epoch, self.lineage
-        newest = max((f.epoch for f in find_snapshots(self._folder) if f.epoch <= epoch), default=0)
-        if newest > known:
+        epoch, lineage, newest = self.epoch, self.lineage, self._newest_snapshot(self.epoch)
+        if newest > max(self.base_epoch, self._succeeded_by):
             self._succeeded_by = newest
             successor = LiveIndex(self._options)
 
             def prepare() -> LiveIndex:
-                successor.reach(epoch, lineage)
+                # Without a look for garbage, during which nobody would be served.
+                successor._move_to(epoch, lineage)
                 return successor
 
             self._successor = self._aside(prepare)
 
-    def _take_over(self, epoch: int) -> None:
+    def _take_over(self, epoch: int) -> bool:
         """Go on with the successor, if it is ready and this index has not gone another way."""
         if self._successor is None or not self._successor.done():
-            return
+            return False
         try:
             other = self._successor.result()
         except (RefreshError, SnapshotError, OSError) as error:
             _log.error("the index stays on the snapshot of epoch %d: %s", self.base_epoch, error)
             self._successor = None
-            return
+            return False
         if epoch < other.epoch:
-            return  # a batch is replayed at an epoch that this index has passed
+            return False  # a batch is replayed at an epoch that this index has passed
         self._successor = None
-        if other.base_epoch > self.base_epoch and self._lineages.get(other.epoch) == other.lineage:
-            self.adopt(other._loaded, other.base_epoch, other._lineages[other.base_epoch])
-            self._reader, self._change_count = other._reader, other._change_count
-            self._unreadable, self._lineages = other._unreadable, other._lineages
-            self.epoch, self.lineage = other.epoch, other.lineage
-            self.reload_count += 1
-            quiet_collector()
+        is_of_use = other.base_epoch > self.base_epoch
+        if not is_of_use or self._lineages.get(other.epoch) != other.lineage:
+            return False
+        self.adopt(other._loaded, other.base_epoch, other._lineages[other.base_epoch])
+        self._reader, self._change_count = other._reader, other._change_count
+        self._unreadable, self._lineages = other._unreadable, other._lineages
+        self.epoch, self.lineage = other.epoch, other.lineage
+        self.reload_count += 1
+        return True
 
     def _reload(self, epoch: int, lineage: str) -> None:
         """Begin again from the newest snapshot that leads to the epoch; else from an older one."""
         self.reload_count += 1
         algorithm = updatable(get(self._options.algorithm))
         problems = []
-        candidates = [found for found in find_snapshots(self._folder) if found.epoch <= epoch]
-        for found in reversed(candidates):
+        for found in reversed(find_snapshots(self._folder, epoch)):
             try:
                 self.adopt(*open_index(found, algorithm))
                 if self._advance(epoch, lineage):
@@ -268,8 +275,7 @@ def is_reachable(options: IndexOptions, epoch: int, lineage: str) -> bool:
     """Whether a worker that has nothing yet finds a way to an epoch; nothing is applied."""
     folder = Path(options.folder)
     algorithm = updatable(get(options.algorithm))
-    snapshots = [found for found in find_snapshots(folder) if found.epoch <= epoch]
-    for found in [*reversed(snapshots), None]:
+    for found in [*reversed(find_snapshots(folder, epoch)), None]:
         base, known = 0, ""
         try:
             if found is not None:

@@ -7,6 +7,7 @@ build.lock                  held by the one process of the host that builds
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,12 +36,12 @@ def snapshot_path(folder: Path, epoch: int) -> Path:
     return folder / f"{PREFIX}{epoch:020d}{SUFFIX}"
 
 
-def find_snapshots(folder: Path) -> list[SnapshotFile]:
-    """The snapshots of a folder, oldest first."""
+def find_snapshots(folder: Path, upto: float = math.inf) -> list[SnapshotFile]:
+    """The snapshots of a folder, oldest first; none of a later epoch than `upto`."""
     found = []
     for path in folder.glob(f"{PREFIX}*{SUFFIX}"):
         epoch = path.name[len(PREFIX) : -len(SUFFIX)]
-        if epoch.isdigit():
+        if epoch.isdigit() and int(epoch) <= upto:
             found.append(SnapshotFile(int(epoch), path))
     return sorted(found, key=lambda file: file.epoch)
 

@@ -282,8 +282,8 @@ class Tail:
         """The log entries after this epoch must stay: a worker may have to apply them again."""
         oldest = self._oldest_asked()
         wanted = self.head.epoch if oldest is None else min(oldest, self.head.epoch)
-        bases = [found.epoch for found in find_snapshots(self._folder) if found.epoch <= wanted]
-        return bases[-1] if bases else 0
+        bases = find_snapshots(self._folder, wanted)
+        return bases[-1].epoch if bases else 0
 
     def _restart(self, error: StoreError | FileNotFoundError) -> float:
         """The log does not go on from where we are, or the folder was lost under us.
