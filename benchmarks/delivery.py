@@ -41,13 +41,13 @@ class Measured:
 def bench(
     stack: Stack,
     payloads: Sequence[bytes],
-    matches: Sequence[int],
+    records: Sequence[int],
     amounts: tuple[int, float],
     progress: Callable[[str], None],
 ) -> dict[str, object]:
     """Rates and latencies of both deliveries.
 
-    matches   notifications of each payload
+    records   notifications of each payload
     amounts   rounds, and seconds in which latency is measured, of each delivery in each round
     """
     rounds, latency_s = amounts
@@ -58,13 +58,13 @@ def bench(
             progress(f"round {number} of {rounds}: {name}")
             variables = {"HERALD_DELIVERY": name}
             variant.start(stack, name.replace("_", "-"), variables, checkpoint)
-            _measure(stack, payloads, matches, latency_s, measured[name])
+            _measure(stack, payloads, records, latency_s, measured[name])
     one, other = (measured[name] for name in DELIVERIES)
     ratios = [a / b for a, b in zip(one.events_per_s, other.events_per_s, strict=True)]
     p50_s = [pipeline.quantile(each.seconds, 0.50) for each in (one, other)]
     return {
         "events": len(payloads),
-        "notifications": sum(matches),
+        "notifications": sum(records),
         "rounds": rounds,
         "latency_events_per_s": pipeline.LATENCY_EVENTS_PER_S,
         "latency_warm_s": LATENCY_WARM_S,
@@ -82,15 +82,15 @@ def bench(
 def _measure(
     stack: Stack,
     payloads: Sequence[bytes],
-    matches: Sequence[int],
+    records: Sequence[int],
     latency_s: float,
     into: Measured,
 ) -> None:
-    into.events_per_s.append(pipeline.rate(stack, payloads, lambda _: None, sum(matches)))
+    into.events_per_s.append(pipeline.rate(stack, payloads, lambda _: None, sum(records)))
     heard = latency.notification_latencies(
         stack.env, payloads, pipeline.LATENCY_EVENTS_PER_S, latency_s, LATENCY_WARM_S
     )
-    wanted = told_of(matches, heard.published)
+    wanted = told_of(records, heard.published)
     if heard.notifications != wanted:
         raise pipeline.RecordsDifferError(
             f"{heard.notifications:,} notifications came out of {heard.published:,} events, "
@@ -100,8 +100,8 @@ def _measure(
     into.p50_s.append(statistics.median(heard.seconds))
 
 
-def told_of(matches: Sequence[int], published: int) -> int:
+def told_of(records: Sequence[int], published: int) -> int:
     """How many notifications so many events have, when payloads are published over and over."""
-    rounds, rest = divmod(published, len(matches))
-    sums = list(accumulate(matches, initial=0))
+    rounds, rest = divmod(published, len(records))
+    sums = list(accumulate(records, initial=0))
     return rounds * sums[-1] + sums[rest]

@@ -77,7 +77,10 @@ class Heard:
             event = told["event"]
             self.rows.append(self.publisher.row(event["partition"], event["offset"]))
             self.seconds.append(now)
-            self.first.setdefault(told["subscription"], now)
+            compact = told.get("subscriptions", ())
+            names = [name for name, _ in compact] if compact else [told["subscription"]]
+            for name in names:
+                self.first.setdefault(name, now)
 
 
 @dataclass(frozen=True)

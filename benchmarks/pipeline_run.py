@@ -24,6 +24,7 @@ from index.events import decode_payloads
 from index.filter_json import to_json
 from index.model import Instant, Subscription
 from index.registry import get
+from store.records import Mode
 
 REFERENCE = "psthash"
 """What counts the notifications that must come out: another method than the service's own."""
@@ -36,12 +37,14 @@ class Size(NamedTuple):
     """What to draw.
 
     matches   of an event, on average; of advertisements alone, flights have what the demo has.
+    mode      of all subscriptions; in compact mode an event has one notification, or none.
     """
 
     workload: str
     subscriptions: int
     events: int
     matches: float
+    mode: str
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,8 @@ def run(
     """
     rounds, latency_s, writes = amounts
 
-    def measure(stack: Stack, load: Load, matches: Sequence[int]) -> dict[str, object]:
-        plan = pipeline.Plan(rounds, latency_s, writes, sum(matches))
+    def measure(stack: Stack, load: Load, records: Sequence[int]) -> dict[str, object]:
+        plan = pipeline.Plan(rounds, latency_s, writes, sum(records))
         return pipeline.bench(stack, load.payloads, plan, progress)
 
     return _on_stage(size, progress, measure)
@@ -73,8 +76,8 @@ def compare_deliveries(
 ) -> dict[str, object]:
     """exactly_once against at_least_once; see `run`."""
 
-    def measure(stack: Stack, load: Load, matches: Sequence[int]) -> dict[str, object]:
-        return delivery.bench(stack, load.payloads, matches, amounts, progress)
+    def measure(stack: Stack, load: Load, records: Sequence[int]) -> dict[str, object]:
+        return delivery.bench(stack, load.payloads, records, amounts, progress)
 
     return _on_stage(size, progress, measure)
 
@@ -88,17 +91,19 @@ def _on_stage(
     progress(f"drawing {size.workload}")
     load = (_flights if size.workload == "flights" else _ads)(size)
     progress(f"counting with {REFERENCE} how many notifications must come out")
-    matches = _matches(load)
+    records = records_of(load, size.mode)
     settings = StackSettings().on_free_ports()
     with tempfile.TemporaryDirectory(prefix="herald-bench-") as folder:
         progress("starting Kafka, Valkey, the API and Spark")
         with Stack(Path(folder), settings) as stack:
             progress("registering the subscriptions")
-            registered = _register(f"http://127.0.0.1:{settings.api_port}", load.forms())
+            forms = ({**form, "mode": size.mode} for form in load.forms())
+            registered = _register(f"http://127.0.0.1:{settings.api_port}", forms)
             progress("waiting for a snapshot of them")
             _settle(stack)
-            figures = measure(stack, load, matches)
-    return {"workload": size.workload, "subscriptions": registered, **figures}
+            figures = measure(stack, load, records)
+    told = {"workload": size.workload, "mode": size.mode, "subscriptions": registered}
+    return told | figures
 
 
 def _settle(stack: Stack) -> None:
@@ -133,14 +138,15 @@ def _ads(size: Size) -> Load:
     )
 
 
-def _matches(load: Load) -> list[int]:
-    """How many subscriptions each event matches."""
+def records_of(load: Load, mode: str) -> list[int]:
+    """How many notifications each event must have."""
     subscriptions = (Subscription(form["id"], filter_of(form)) for form in load.forms())
     index = get(REFERENCE).build(subscriptions)
     counts: list[int] = []
     for payloads in batches_of(load.payloads):
         events = decode_payloads(payloads, index.vocabulary).events
-        counts += np.diff(index.match(events, Instant(0, 0)).start).tolist()
+        matches = np.diff(index.match(events, Instant(0, 0)).start)
+        counts += (matches.clip(max=1) if mode == Mode.COMPACT.value else matches).tolist()
     return counts
 
 

@@ -76,6 +76,12 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         "1, as many records come out as of the pass-through",
     )
     parser.add_argument(
+        "--mode",
+        choices=("thin", "full", "compact"),
+        default="thin",
+        help="of all subscriptions; compact: one notification an event, whatever it matches",
+    )
+    parser.add_argument(
         "--subscriptions", type=int, default=100_000, help="generated ones; flights have 40 more"
     )
     parser.add_argument("--events", type=int, default=100_000, help="events a round")
@@ -136,8 +142,8 @@ def _bench_pipeline(arguments: argparse.Namespace) -> int:
     return _tell(arguments, lambda: pipeline_command.run(size, amounts, _progress))
 
 
-def _size(arguments: argparse.Namespace) -> tuple[str, int, int, float]:
-    return arguments.workload, arguments.subscriptions, arguments.events, arguments.matches
+def _size(load: argparse.Namespace) -> tuple[str, int, int, float, str]:
+    return load.workload, load.subscriptions, load.events, load.matches, load.mode
 
 
 def _bench_delivery(arguments: argparse.Namespace) -> int:

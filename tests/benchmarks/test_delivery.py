@@ -12,7 +12,7 @@ from benchmarks import delivery, latency, pipeline, variant
 from deploy.stack import Stack
 
 PAYLOADS = [b"{}", b"{}", b"{}"]
-MATCHES = [2, 0, 1]
+RECORDS = [2, 0, 1]
 SECONDS = {"exactly_once": [0.030, 0.034, 0.050], "at_least_once": [0.020, 0.022, 0.030]}
 RATES = {"exactly_once": 9_000.0, "at_least_once": 10_000.0}
 
@@ -40,7 +40,7 @@ class Bench:
 
     def run(self) -> dict[str, object]:
         stack = cast(Stack, SimpleNamespace(env={"HERALD_CHECKPOINT_DIR": "c"}))
-        return delivery.bench(stack, PAYLOADS, MATCHES, (2, 1.0), lambda _: None)
+        return delivery.bench(stack, PAYLOADS, RECORDS, (2, 1.0), lambda _: None)
 
 
 def test_both_are_measured_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,4 +58,4 @@ def test_nothing_is_told_when_a_notification_is_lost(monkeypatch: pytest.MonkeyP
 
 
 def test_payloads_are_published_over_and_over() -> None:
-    assert [delivery.told_of(MATCHES, count) for count in range(8)] == [0, 2, 2, 3, 5, 5, 6, 8]
+    assert [delivery.told_of(RECORDS, count) for count in range(8)] == [0, 2, 2, 3, 5, 5, 6, 8]
