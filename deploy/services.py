@@ -18,6 +18,10 @@ SERVICE_NAMES = ("valkey", "kafka", "api", "driver")
 DRIVER_FENCED = 3
 """Exit code of a driver whose query another one has taken over."""
 
+COMPILING_S_MAX = 600.0
+"""API and driver compile kernels on the first start after a change of index/: two minutes of a core
+each, and at the same time."""
+
 
 @dataclass(frozen=True)
 class Service:
@@ -69,8 +73,7 @@ def describe(name: str, state_dir: Path, port: int, environment: Mapping[str, st
         command=lambda: [sys.executable, "-P", "-m", module],
         is_ready=lambda: ask_ready(port)[0],
         waits_for=lambda: ask_ready(port)[1],
-        # Kernels are compiled on the first start after a change of index/.
-        ready_timeout_s=120 if name == "api" else 600,
+        ready_timeout_s=COMPILING_S_MAX,
         grace_s=10 if name == "api" else 20,
         # Started again it would take the query back, and the two would do so for ever.
         final_codes={}
