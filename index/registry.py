@@ -1,65 +1,66 @@
-"""The algorithms by name: a new one is one file in `index/algorithms/` and one line here."""
+"""The algorithms by name: a new one is one file in `index/algorithms/` and one line here.
+
+A process that matches needs one of them; importing all takes longer than all else it imports.
+"""
 
 from __future__ import annotations
 
-from index.algorithms.atree import ATree
-from index.algorithms.betree import BETree
-from index.algorithms.counting import Counting
-from index.algorithms.dynamic_clustering import DynamicClustering
-from index.algorithms.gryphon import Gryphon
-from index.algorithms.herald import Herald
-from index.algorithms.intervals.cluster_index import ClusterIndex
-from index.algorithms.intervals.hybrid_index import HybridIndex
-from index.algorithms.intervals.interval_index import IntervalIndex
-from index.algorithms.intervals.interval_tree import IntervalTree
-from index.algorithms.intervals.segment_tree import SegmentTree
-from index.algorithms.kindex import KIndex
-from index.algorithms.opindex import OpIndex
-from index.algorithms.opindex_cnf import OpIndexCNF
-from index.algorithms.opindex_dnf import OpIndexDNF
-from index.algorithms.propagation import PrefetchedPropagation, Propagation
-from index.algorithms.pstbloom import PSTBloom
-from index.algorithms.psthash import PSTHash, PSTHash1, PSTHash3
-from index.algorithms.pstree import PSTree
-from index.algorithms.rein import Rein
-from index.algorithms.scan import Scan
-from index.algorithms.sequential import Sequential
-from index.algorithms.sift import Sift
-from index.algorithms.static_clustering import StaticClustering
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
 from index.base import MatchIndex
 
-ALGORITHMS: dict[str, type[MatchIndex]] = {
-    Herald.name: Herald,
-    Scan.name: Scan,
-    Sequential.name: Sequential,
-    PSTHash.name: PSTHash,
-    PSTHash1.name: PSTHash1,
-    PSTHash3.name: PSTHash3,
-    PSTBloom.name: PSTBloom,
-    Counting.name: Counting,
-    Propagation.name: Propagation,
-    PrefetchedPropagation.name: PrefetchedPropagation,
-    StaticClustering.name: StaticClustering,
-    DynamicClustering.name: DynamicClustering,
-    KIndex.name: KIndex,
-    OpIndex.name: OpIndex,
-    OpIndexDNF.name: OpIndexDNF,
-    OpIndexCNF.name: OpIndexCNF,
-    PSTree.name: PSTree,
-    ClusterIndex.name: ClusterIndex,
-    IntervalIndex.name: IntervalIndex,
-    HybridIndex.name: HybridIndex,
-    SegmentTree.name: SegmentTree,
-    IntervalTree.name: IntervalTree,
-    ATree.name: ATree,
-    BETree.name: BETree,
-    Sift.name: Sift,
-    Gryphon.name: Gryphon,
-    Rein.name: Rein,
+_PLACES = {
+    "herald": "herald:Herald",
+    "scan": "scan:Scan",
+    "sequential": "sequential:Sequential",
+    "psthash": "psthash:PSTHash",
+    "psthash-1": "psthash:PSTHash1",
+    "psthash-3": "psthash:PSTHash3",
+    "pstbloom": "pstbloom:PSTBloom",
+    "counting": "counting:Counting",
+    "propagation": "propagation:Propagation",
+    "propagation-prefetch": "propagation:PrefetchedPropagation",
+    "static-clustering": "static_clustering:StaticClustering",
+    "dynamic-clustering": "dynamic_clustering:DynamicClustering",
+    "kindex": "kindex:KIndex",
+    "opindex": "opindex:OpIndex",
+    "opindex-dnf": "opindex_dnf:OpIndexDNF",
+    "opindex-cnf": "opindex_cnf:OpIndexCNF",
+    "pstree": "pstree:PSTree",
+    "cluster-index": "intervals.cluster_index:ClusterIndex",
+    "interval-index": "intervals.interval_index:IntervalIndex",
+    "hybrid-index": "intervals.hybrid_index:HybridIndex",
+    "segment-tree": "intervals.segment_tree:SegmentTree",
+    "interval-tree": "intervals.interval_tree:IntervalTree",
+    "atree": "atree:ATree",
+    "betree": "betree:BETree",
+    "sift": "sift:Sift",
+    "gryphon": "gryphon:Gryphon",
+    "rein": "rein:Rein",
 }
+"""Module below `index.algorithms` and class, by name."""
 
-DEFAULT = Herald.name
+DEFAULT = "herald"
 """What commands and the service use unless told otherwise."""
+
+
+class _Algorithms(Mapping[str, type[MatchIndex]]):
+    """Imports an algorithm when it is asked for; names are known without."""
+
+    def __getitem__(self, name: str) -> type[MatchIndex]:
+        module, kind = _PLACES[name].split(":")
+        algorithm: type[MatchIndex] = getattr(import_module(f"index.algorithms.{module}"), kind)
+        return algorithm
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+
+ALGORITHMS: Mapping[str, type[MatchIndex]] = _Algorithms()
 
 
 def get(name: str) -> type[MatchIndex]:
