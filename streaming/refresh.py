@@ -21,6 +21,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,13 +51,24 @@ from streaming.target import index_id, subscription_of
 from streaming.targets import TargetTable
 
 CHANGES_MAX = 50_000
-"""Rather than carry so many changes along, a worker moves to a newer snapshot."""
+"""Rather than carry more changes along, a worker moves to a newer snapshot, but not to one from
+which it would have to apply half as many as it is rid of: the next one will be nearer."""
 
 _log = logging.getLogger(__name__)
 
 
 class RefreshError(Exception):
     """The pinned epoch cannot be reached here."""
+
+
+class Applied(NamedTuple):
+    """What an index knows of an epoch that it has been at.
+
+    change_count   changes from its snapshot to there.
+    """
+
+    lineage: str
+    change_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +101,8 @@ class LiveIndex:
         self.targets = TargetTable()
         self.slice_size = SliceSize()
         self._unreadable: set[str] = set()
-        self._change_count = 0
-        self._lineages = {0: ""}
-        """By epoch, from the snapshot's to the newest applied."""
+        self._applied = {0: Applied("", 0)}
+        """By epoch, from the snapshot's to the newest."""
         self.epoch, self.base_epoch, self.lineage = 0, 0, ""
         self.reload_count = 0
 
@@ -136,10 +147,9 @@ class LiveIndex:
         self._index = index
         self.targets.clear()
         self._unreadable.clear()
-        self._change_count = 0
         self.epoch = self.base_epoch = epoch
         self.lineage = lineage
-        self._lineages = {epoch: lineage}
+        self._applied = {epoch: Applied(lineage, 0)}
 
     def apply(self, entries: Iterable[LogEntry]) -> None:
         """Apply entries in order; after an exception the index is loaded anew."""
@@ -162,9 +172,9 @@ class LiveIndex:
                 removed.append(name)
             else:
                 added.append(subscription)
+        change_count = self._applied[self.epoch].change_count + len(entry.changes)
+        self._applied[entry.epoch] = Applied(entry.lineage, change_count)
         self.epoch, self.lineage = entry.epoch, entry.lineage
-        self._lineages[entry.epoch] = entry.lineage
-        self._change_count += len(entry.changes)
         return Change(entry.epoch, added, removed)
 
     def save(self, statistics: EventStatistics | None = None) -> SnapshotFile:
@@ -184,7 +194,7 @@ class LiveIndex:
         """Apply the changes up to an epoch; False when this index cannot get there."""
         if epoch < self.epoch:
             is_kept = epoch >= self._loaded.oldest_version
-            return is_kept and self._lineages.get(epoch) == lineage
+            return is_kept and self._was_at(epoch, lineage)
         if epoch > self.epoch:
             try:
                 self.apply(self._reader.read(self.epoch, epoch, self.lineage))
@@ -192,6 +202,11 @@ class LiveIndex:
                 _log.info("the changes do not reach epoch %d: %s", epoch, error)
                 return False
         return self.lineage == lineage
+
+    def _was_at(self, epoch: int, lineage: str) -> bool:
+        """Whether this epoch of this history lies on the way that the index has come."""
+        known = self._applied.get(epoch)
+        return known is not None and known.lineage == lineage
 
     def _move_to(self, epoch: int, lineage: str) -> bool:
         """Reach an epoch, whatever it takes; whether the index had to be loaded for it."""
@@ -209,10 +224,13 @@ class LiveIndex:
 
     def _prepare_successor(self) -> None:
         """Begin an index on a newer snapshot, once this one carries too many changes."""
-        if self._successor is not None or self._change_count < CHANGES_MAX:
+        carried = self._applied[self.epoch].change_count
+        if self._successor is not None or carried < CHANGES_MAX:
             return
         epoch, lineage, newest = self.epoch, self.lineage, self._newest_snapshot(self.epoch)
-        if newest > max(self.base_epoch, self._succeeded_by):
+        rid_of = self._applied[newest].change_count if newest in self._applied else 0
+        is_near = carried - rid_of <= rid_of / 2
+        if is_near and newest > max(self.base_epoch, self._succeeded_by):
             self._succeeded_by = newest
             successor = LiveIndex(self._options)
 
@@ -237,11 +255,11 @@ class LiveIndex:
             return False  # a batch is replayed at an epoch that this index has passed
         self._successor = None
         is_of_use = other.base_epoch > self.base_epoch
-        if not is_of_use or self._lineages.get(other.epoch) != other.lineage:
+        if not is_of_use or not self._was_at(other.epoch, other.lineage):
             return False
-        self.adopt(other._loaded, other.base_epoch, other._lineages[other.base_epoch])
-        self._reader, self._change_count = other._reader, other._change_count
-        self._unreadable, self._lineages = other._unreadable, other._lineages
+        self.adopt(other._loaded, other.base_epoch, other._applied[other.base_epoch].lineage)
+        self._reader, self._unreadable = other._reader, other._unreadable
+        self._applied = other._applied
         self.epoch, self.lineage = other.epoch, other.lineage
         self.reload_count += 1
         return True

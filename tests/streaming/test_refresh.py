@@ -177,6 +177,23 @@ def test_a_successor_takes_over_where_many_changes_are_carried(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("few_changes")
+def test_a_snapshot_that_is_far_behind_is_not_worth_a_successor(tmp_path: Path) -> None:
+    aside = Beside()
+    writer = ChangesWriter(tmp_path, 0, "")
+    writer.append([put(1, "x"), put(2, "y"), put(3, "z")])
+    live = LiveIndex(options_of(tmp_path), aside)
+    assert told(live, 1) == ["x"]
+    build_from_files(options_of(tmp_path), 1, "line1")
+    assert told(live, 3) == ["x", "y", "z"]
+    assert not aside.begun, "two changes would be applied again to be rid of one"
+    build_from_files(options_of(tmp_path), 2, "line2")
+    assert told(live, 3) == ["x", "y", "z"]
+    aside.finish()
+    assert told(live, 3) == ["x", "y", "z"]
+    assert live.base_epoch == 2
+
+
+@pytest.mark.usefixtures("few_changes")
 def test_a_successor_that_cannot_be_prepared_is_not_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
