@@ -264,11 +264,15 @@ def end_offsets(bootstrap: str, topic: str) -> list[int]:
             "isolation.level": "read_uncommitted",
         }
     )
-    try:
+
+    def ask() -> list[int]:
         partitions = consumer.list_topics(topic, timeout=ADMIN_TIMEOUT_S).topics[topic].partitions
         return [
             consumer.get_watermark_offsets(TopicPartition(topic, number), ADMIN_TIMEOUT_S)[1]
             for number in sorted(partitions)
         ]
+
+    try:
+        return patiently(ask, ADMIN_TIMEOUT_S)
     finally:
         consumer.close()

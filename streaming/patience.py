@@ -10,8 +10,16 @@ from typing import TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 PASSING_CODES = frozenset(
-    {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"}
+    {
+        "NOT_COORDINATOR",
+        "COORDINATOR_NOT_AVAILABLE",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "_UNKNOWN_PARTITION",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_FOR_PARTITION",
+    }
 )
+"""Who would answer, a group's coordinator or a partition's leader, is elsewhere or not known."""
 PAUSE_S = 0.1
 
 Answer = TypeVar("Answer")
@@ -22,9 +30,9 @@ def patiently(
     timeout_s: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> Answer:
-    """The answer of a question to the group's coordinator, asked again while it is elsewhere.
+    """The answer of a question to a coordinator or leader, asked again while it is elsewhere.
 
-    The client retries most questions itself, but not this kind. KafkaException of the last try
+    The client retries most questions itself, but not these. KafkaException of the last try
     after `timeout_s`, and of any other error at once.
     """
     deadline = clock() + timeout_s

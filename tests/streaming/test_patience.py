@@ -30,9 +30,12 @@ def failing(code: int, times: int) -> Callable[[], int]:
         KafkaError.NOT_COORDINATOR,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
     ],
 )
-def test_a_coordinator_that_is_elsewhere_is_asked_again(code: int) -> None:
+def test_a_coordinator_or_leader_that_is_elsewhere_is_asked_again(code: int) -> None:
     assert patiently(failing(code, 2), 10) == 3
 
 
