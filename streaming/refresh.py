@@ -289,25 +289,6 @@ class LiveIndex:
         )
 
 
-def is_reachable(options: IndexOptions, epoch: int, lineage: str) -> bool:
-    """Whether a worker that has nothing yet finds a way to an epoch; nothing is applied."""
-    folder = Path(options.folder)
-    algorithm = updatable(get(options.algorithm))
-    for found in [*reversed(find_snapshots(folder, epoch)), None]:
-        base, known = 0, ""
-        try:
-            if found is not None:
-                _, base, known = open_index(found, algorithm)
-            for entry in ChangesReader(folder).read(base, epoch, known):
-                known = entry.lineage
-        except (ChangesMissing, SnapshotError, OSError) as error:
-            _log.info("no way to epoch %d: %s", epoch, error)
-            continue
-        if known == lineage:
-            return True
-    return False
-
-
 def read_record(record: SubscriptionRecord) -> Subscription | None:
     """A record as the index takes it; None when it is disabled, or written for a later version.
 

@@ -35,7 +35,8 @@ from streaming.bulk import BulkMeter, HeldBack
 from streaming.changes import ChangesMissing, ChangesWriter, files_of
 from streaming.failpoints import hit
 from streaming.metrics import Metrics
-from streaming.refresh import IndexOptions, is_reachable
+from streaming.reachable import is_reachable
+from streaming.refresh import IndexOptions
 from streaming.settings import StreamingSettings
 from streaming.snapshot_files import find_snapshots, lineage_of, remove
 from streaming.snapshots import CODE_BUSY

@@ -13,7 +13,8 @@ from store.base import Change, DeleteChange, LogEntry, PutChange
 from streaming import refresh
 from streaming.aside import Aside, in_a_thread
 from streaming.changes import ChangesWriter
-from streaming.refresh import IndexOptions, LiveIndex, RefreshError, is_reachable
+from streaming.reachable import is_reachable
+from streaming.refresh import IndexOptions, LiveIndex, RefreshError
 from streaming.snapshot_files import KEPT, find_snapshots, remove_old, snapshot_path
 from streaming.snapshots import build_from_files
 from tests.streaming.records import Record, batch_of, equals, match, subscription
