@@ -82,9 +82,10 @@ def prepare(folder: Path, jars: Path, port: int, log: Path, second: str = "") ->
     base = [java, "-cp", f"{jars}/*", f"-Dlog4j2.configurationFile={logging}"]
     if not (data / "meta.properties").exists():
         format_folder(base, configuration, log)
-    heap = [f"-Xms{HEAP_MB // 4}m", f"-Xmx{HEAP_MB}m", "-XX:+ExitOnOutOfMemoryError"]
-    # The default collector makes the heap larger while there is room, whatever lives in it.
-    heap += ["-XX:+UseSerialGC", "-XX:+AlwaysPreTouch"]
+    # The default collector makes the heap larger while there is room, whatever lives in it, and
+    # this one in steps after minutes or hours: what it will take, it has from the start.
+    heap = [f"-Xms{HEAP_MB}m", f"-Xmx{HEAP_MB}m", "-XX:+AlwaysPreTouch"]
+    heap += ["-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError"]
     return [*base, *heap, "kafka.Kafka", str(configuration)]
 
 

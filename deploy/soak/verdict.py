@@ -1,15 +1,18 @@
 """Verdict: what grew during a soak, and whether that is allowed.
 
-A figure goes up and down: a heap until it is collected, the log until it is trimmed. So the median
-of the first fifth of the samples after the warm-up is compared with that of the last fifth.
+A figure goes up and down: a heap until it is collected, the log until it is trimmed, a worker while
+it moves to a newer snapshot. So what is compared is how high it goes: the value that one in ten
+samples exceeds, in the first fifth of the time after the warm-up and in the last fifth. A median
+would say where in its rhythm a figure happened to be.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
 
 from deploy.soak.lag import Lag, quantile
 from deploy.soak.sampling import Sample
@@ -23,13 +26,15 @@ RATE_SHARE_MIN = 0.98
 """Of the rates asked for; below it the soak has not put the load on that it speaks of."""
 PARTS = 5
 """The first and the last of so many parts of the samples are compared."""
+HIGH = 0.9
+"""The share of a part's samples that are not above what is compared."""
 SEEN_SHARE_MIN = 0.5
 """A process seen in fewer samples came and went: the store's, when it writes its file anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """One figure: its median at the beginning and at the end, and the most it ever was.
+    """One figure: how high it went at the beginning and at the end, and the most it ever was.
 
     allowed, step   it may grow by less than this share, and in any case by this much.
     """
@@ -129,6 +134,7 @@ def growths_of(samples: Sequence[Sample], since_s: float) -> Iterator[Growth]:
         is_lasting = len(values) >= max(2, SEEN_SHARE_MIN * len(judged))
         if kind in GROWTH_MAX and is_lasting:
             length = max(1, len(values) // PARTS)
-            begin, end = (statistics.median(part) for part in (values[:length], values[-length:]))
+            parts = values[:length], values[-length:]
+            begin, end = (float(np.quantile(part, HIGH, method="lower")) for part in parts)
             allowed, step = GROWTH_MAX[kind], STEP.get(kind, 0)
             yield Growth(name, begin, end, max(values), allowed, step)

@@ -89,15 +89,18 @@ def samples(name: str, values: list[float], step_s: float = 10.0) -> list[Sample
     return [Sample(step_s * at, {name: value}) for at, value in enumerate(values)]
 
 
-def test_growth_compares_the_middle_of_the_first_part_with_that_of_the_last() -> None:
+def test_growth_compares_how_high_the_first_part_goes_with_how_high_the_last_goes() -> None:
     teeth = [100.0 + 10 * (at % 5) for at in range(101)]
     (growth,) = growths_of(samples("memory/API", [900.0] * 10 + teeth), 100.0)
-    assert (growth.begin, growth.end, growth.most) == (120, 120, 140)
+    assert (growth.begin, growth.end, growth.most) == (140, 140, 140)
     assert growth.holds, "neither the warm-up nor what goes up and down counts"
     rising = [one + 0.1 * at for at, one in enumerate(teeth)]
     (growth,) = growths_of(samples("memory/API", rising), 0.0)
-    assert growth.share == pytest.approx(0.066, abs=0.005)
+    assert growth.share == pytest.approx(0.057, abs=0.005)
     assert not growth.holds
+    slow = [100.0] * 12 + [120.0] * 8 + [100.0] * 60 + [120.0] * 15 + [100.0] * 5
+    (growth,) = growths_of(samples("memory/worker", slow), 0.0)
+    assert growth.holds, "it has been as high before, though not for as long"
 
 
 def test_a_log_that_is_never_trimmed_is_found_even_in_a_short_soak() -> None:
