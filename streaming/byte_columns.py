@@ -23,6 +23,8 @@ DIGEST_BYTES = 16
 _HEX_BYTES = 2 * DIGEST_BYTES
 _BLOCK_BYTES = 128
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+LIST_END = np.frombuffer(b"]}", np.uint8)
+_COMMA = np.uint8(ord(","))
 
 _START = np.array(
     [
@@ -115,6 +117,62 @@ def joined(first: Taken, second: Taken) -> ByteColumn:
         for source in range(second_start[second_row[at]], second_start[second_row[at] + 1]):
             text[place] = second_text[source]
             place += 1
+    return ByteColumn(start, text)
+
+
+@njit(cache=True, nogil=True)
+def cut_runs(
+    first: NDArray[np.int64], size: NDArray[np.int64], room: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+    """Cut runs of strings into lists that have room: (run, start, number) of each list.
+
+    first    where each run begins; the first begins at 0.
+    size     of each string; in a list it takes one byte more.
+    room     of a list of each run; a string that is larger has a list of its own.
+    run, number   int32[lists] the run of each list, and its number among the lists of that run.
+    start    int64[lists + 1] list j has the strings from start[j] to start[j+1].
+    """
+    run, number = np.empty(size.size, np.int32), np.empty(size.size, np.int32)
+    start = np.empty(size.size + 1, np.int64)
+    count = 0
+    for which in range(first.size):
+        stop = first[which + 1] if which + 1 < first.size else size.size
+        taken, lists = 0, 0
+        for at in range(first[which], stop):
+            if at == first[which] or taken + size[at] + 1 > room[which]:
+                run[count], start[count], number[count] = which, at, lists
+                count, lists, taken = count + 1, lists + 1, 0
+            taken += size[at] + 1
+    start[count] = size.size
+    return run[:count].copy(), start[: count + 1].copy(), number[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def listed(heads: Taken, items: Taken, first: NDArray[np.int64]) -> ByteColumn:
+    """Each head with a list behind it: items first[j] to first[j+1], commas between, LIST_END."""
+    (head_start, head_text), head_row = heads
+    (item_start, item_text), item_row = items
+    start = np.zeros(head_row.size + 1, np.int64)
+    for row in range(head_row.size):
+        size = head_start[head_row[row] + 1] - head_start[head_row[row]]
+        size += first[row + 1] - first[row] - 1 + LIST_END.size
+        for at in range(first[row], first[row + 1]):
+            size += item_start[item_row[at] + 1] - item_start[item_row[at]]
+        start[row + 1] = start[row] + size
+    text = np.empty(start[-1], np.uint8)
+    for row in range(head_row.size):
+        place = start[row]
+        for source in range(head_start[head_row[row]], head_start[head_row[row] + 1]):
+            text[place] = head_text[source]
+            place += 1
+        for at in range(first[row], first[row + 1]):
+            if at > first[row]:
+                text[place] = _COMMA
+                place += 1
+            for source in range(item_start[item_row[at]], item_start[item_row[at] + 1]):
+                text[place] = item_text[source]
+                place += 1
+        text[place : start[row + 1]] = LIST_END
     return ByteColumn(start, text)
 
 

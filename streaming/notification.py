@@ -54,7 +54,8 @@ def notification_id(
 ) -> str:
     """The id of the notification that tells a subscription of an event."""
     name = f"{tenant}{SEPARATOR}{subscription_id}".encode()
-    return id_of(Place.of(topic, partition).origin_of(offset), name).decode()
+    origin = Place.of(topic, partition).origin_of(offset)
+    return blake2b(origin + name, digest_size=DIGEST_BYTES).hexdigest()
 
 
 class Place(NamedTuple):
@@ -88,8 +89,3 @@ class Place(NamedTuple):
         if context is not None and "id" in context:
             thin += b',"id":' + orjson.dumps(context["id"])
         return thin
-
-
-def id_of(origin: bytes, name: bytes) -> bytes:
-    """The id of a notification, by what its event and its subscription have of it."""
-    return blake2b(origin + name, digest_size=DIGEST_BYTES).hexdigest().encode()

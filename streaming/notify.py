@@ -5,7 +5,6 @@ Building one is a concatenation of bytes: half of it lies in the index, half is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,9 +21,10 @@ from streaming.byte_columns import (
     to_arrow,
     values_of,
 )
+from streaming.compact import LIST_START, lists_of
 from streaming.decode import Decoded, Records
 from streaming.envelope import hops_of
-from streaming.notification import HOPS_KINDS, Place, id_of
+from streaming.notification import HOPS_KINDS, Place
 from streaming.targets import COMPACT, FULL, TargetTable
 
 
@@ -101,9 +101,8 @@ class Notifier:
         event, compact ones are last. With `part`, the pairs are that part of a single event's.
         """
         written = self._write_plain(pairs)
-        compact = np.unique(pairs.event[pairs.mode == COMPACT])
-        if compact.size:
-            written = written.with_later(self._write_compact(pairs, compact, part))
+        if (pairs.mode == COMPACT).any():
+            written = written.with_later(self._write_compact(pairs, part))
         return written.columns
 
     def _events_of(self, rows: NDArray[np.int32]) -> _Events:
@@ -182,45 +181,19 @@ class Notifier:
             thin += b',"data":' + data
         return self._tail(thin)
 
-    def _write_compact(
-        self, pairs: Pairs, compact: NDArray[np.int32], part: int | None
-    ) -> _Written:
-        """The notifications of the compact targets of some events.
-
-        Which subscriptions share one is fixed by their ids, for the order of matches depends on how
-        the index is laid out, which a replay may find changed.
-        """
+    def _write_compact(self, pairs: Pairs, part: int | None) -> _Written:
+        """The notifications of compact targets."""
+        at = np.flatnonzero(pairs.mode == COMPACT)
+        rows, inverse = np.unique(pairs.event[at], return_inverse=True)
+        events, targets = self._events_of(rows), pairs.targets
+        tails = column_of([self._tail(thin)[:-1] + LIST_START for thin in events.thin])
+        number = inverse.astype(np.int32)
+        lists = lists_of(number, pairs.place[at], targets, tails, self._bytes_max)
         prefix = b"" if part is None else b"%d." % part
-        written: list[tuple[int, bytes, bytes, bytes, int]] = []
-        events = self._events_of(compact)
-        bounds = np.searchsorted(pairs.event, [compact, compact + 1]).T.tolist()
-        for (begin, end), row, origin, thin, kind in zip(bounds, *events, strict=True):
-            place = pairs.place[begin:end][pairs.mode[begin:end] == COMPACT]
-            groups: dict[tuple[bytes, bytes], list[tuple[bytes, bytes]]] = {}
-            for name, key, fragment in zip(*pairs.targets.lists_of(place), strict=True):
-                tenant = name.partition(b"\0")[0]
-                groups.setdefault((tenant, key), []).append((name, fragment))
-            for (tenant, key), group in groups.items():
-                head = b'{"tenant":' + orjson.dumps(tenant.decode()) + self._tail(thin)[:-1]
-                for number, value in self._chunks(head + b',"subscriptions":[', group):
-                    name = b"%b\0\0%b\0%b%d" % (tenant, key, prefix, number)
-                    told = id_of(origin, name)
-                    written.append((int(row), key, value, told, HOPS_KINDS + int(kind)))
-        rows, keys, values, ids, kinds = zip(*written, strict=True)
-        texts = (pa.array(column, pa.binary()) for column in (keys, values, ids))
-        return _Written(np.array(rows, np.int32), (*texts, pa.array(kinds, pa.uint8())))
-
-    def _chunks(self, head: bytes, group: list[tuple[bytes, bytes]]) -> Iterator[tuple[int, bytes]]:
-        """Number and value of each record about a group, given as names and fragments."""
-        room = self._bytes_max - len(head) - 2
-        chunk: list[bytes] = []
-        size = number = 0
-        for _, fragment in sorted(group):
-            names = orjson.loads(fragment + b"}")
-            item = orjson.dumps([names["subscription"], names["revision"]])
-            if chunk and size + len(item) + 1 > room:
-                yield number, head + b",".join(chunk) + b"]}"
-                chunk, size, number = [], 0, number + 1
-            chunk.append(item)
-            size += len(item) + 1
-        yield number, head + b",".join(chunk) + b"]}"
+        columns = (
+            values_of((targets.group_keys, lists.group)),
+            to_arrow(lists.value),
+            to_arrow(lists.ids(column_of(events.origin), targets, prefix)),
+            pa.array(HOPS_KINDS + events.kind[lists.event]),
+        )
+        return _Written(rows[lists.event], columns)
