@@ -13,10 +13,11 @@ import numpy as np
 
 from benchmarks import delivery, pipeline
 from benchmarks.matching import batches_of
+from benchmarks.processor import Stopwatch
 from benchmarks.workloads import begen
 from deploy.demo import flights, generated
 from deploy.filter_files import filter_of
-from deploy.roles import SNAPSHOT_PROCESS, by_role
+from deploy.roles import SNAPSHOT_PROCESS, TITLES
 from deploy.settings import StackSettings
 from deploy.stack import Stack
 from deploy.traffic import Registrar
@@ -29,8 +30,11 @@ from store.records import Mode
 REFERENCE = "psthash"
 """What counts the notifications that must come out: another method than the service's own."""
 LIVE_TIMEOUT_S = 1_800.0
+FOLLOWERS = (SNAPSHOT_PROCESS, TITLES["api"])
+"""They read what was registered: one builds snapshots of it, the other its index of dry runs."""
 QUIET_S = 5.0
-SETTLE_POLL_S = 0.25
+BUSY_SHARE_MAX = 0.1
+"""Of a core, over so many seconds."""
 
 
 class Size(NamedTuple):
@@ -99,7 +103,7 @@ def _on_stage(
             progress("registering the subscriptions")
             forms = ({**form, "mode": size.mode} for form in load.forms())
             registered = _register(f"http://127.0.0.1:{settings.api_port}", forms)
-            progress("waiting for a snapshot of them")
+            progress("waiting until snapshots and the API have caught up")
             _settle(stack)
             figures = measure(stack, load, records)
     told = {"workload": size.workload, "mode": size.mode, "subscriptions": registered}
@@ -107,14 +111,19 @@ def _on_stage(
 
 
 def _settle(stack: Stack) -> None:
-    """Wait until no snapshot has been built for a while: one process less that wants a core."""
-    quiet_since = began = time.monotonic()
-    while (now := time.monotonic()) - quiet_since < QUIET_S:
-        if now - began > LIVE_TIMEOUT_S:
-            raise RuntimeError(f"snapshots are still being built after {LIVE_TIMEOUT_S:g} s")
-        if SNAPSHOT_PROCESS in by_role(stack.stack_id, stack.pids()):
-            quiet_since = now
-        time.sleep(SETTLE_POLL_S)
+    """Wait until what follows the writes has caught up, so that a core more is there to measure."""
+    began = time.monotonic()
+    while True:
+        watch = Stopwatch(stack)
+        time.sleep(QUIET_S)
+        used = watch.seconds()
+        if sum(used.get(role, 0.0) for role in FOLLOWERS) < BUSY_SHARE_MAX * QUIET_S:
+            return
+        if time.monotonic() - began > LIVE_TIMEOUT_S:
+            raise RuntimeError(
+                f"{' and '.join(FOLLOWERS)} are still busy with the subscriptions after "
+                f"{LIVE_TIMEOUT_S:g} s"
+            )
 
 
 def _flights(size: Size) -> Load:
