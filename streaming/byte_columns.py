@@ -101,8 +101,8 @@ def sizes_of(taken: Taken) -> NDArray[np.int64]:
 @njit(cache=True, nogil=True)
 def joined(first: Taken, second: Taken) -> ByteColumn:
     """Each string of `first` with that of `second` behind it."""
-    (first_start, first_text), first_row = first
-    (second_start, second_text), second_row = second
+    (first_start, _), first_row = first
+    (second_start, _), second_row = second
     start = np.zeros(first_row.size + 1, np.int64)
     for at in range(first_row.size):
         one, other = first_row[at], second_row[at]
@@ -110,14 +110,18 @@ def joined(first: Taken, second: Taken) -> ByteColumn:
         start[at + 1] = start[at] + size - second_start[other]
     text = np.empty(start[-1], np.uint8)
     for at in range(first_row.size):
-        place = start[at]
-        for source in range(first_start[first_row[at]], first_start[first_row[at] + 1]):
-            text[place] = first_text[source]
-            place += 1
-        for source in range(second_start[second_row[at]], second_start[second_row[at] + 1]):
-            text[place] = second_text[source]
-            place += 1
+        place = _write(text, start[at], first[0], first_row[at])
+        _write(text, place, second[0], second_row[at])
     return ByteColumn(start, text)
+
+
+@njit(cache=True, nogil=True)
+def _write(text: NDArray[np.uint8], place: int, column: ByteColumn, row: int) -> int:
+    """Write a string of a column at a place of the text; where it ends there."""
+    for source in range(column.start[row], column.start[row + 1]):
+        text[place] = column.text[source]
+        place += 1
+    return place
 
 
 @njit(cache=True, nogil=True)
@@ -150,8 +154,8 @@ def cut_runs(
 @njit(cache=True, nogil=True)
 def listed(heads: Taken, items: Taken, first: NDArray[np.int64]) -> ByteColumn:
     """Each head with a list behind it: items first[j] to first[j+1], commas between, LIST_END."""
-    (head_start, head_text), head_row = heads
-    (item_start, item_text), item_row = items
+    (head_start, _), head_row = heads
+    (item_start, _), item_row = items
     start = np.zeros(head_row.size + 1, np.int64)
     for row in range(head_row.size):
         size = head_start[head_row[row] + 1] - head_start[head_row[row]]
@@ -161,17 +165,12 @@ def listed(heads: Taken, items: Taken, first: NDArray[np.int64]) -> ByteColumn:
         start[row + 1] = start[row] + size
     text = np.empty(start[-1], np.uint8)
     for row in range(head_row.size):
-        place = start[row]
-        for source in range(head_start[head_row[row]], head_start[head_row[row] + 1]):
-            text[place] = head_text[source]
-            place += 1
+        place = _write(text, start[row], heads[0], head_row[row])
         for at in range(first[row], first[row + 1]):
             if at > first[row]:
                 text[place] = _COMMA
                 place += 1
-            for source in range(item_start[item_row[at]], item_start[item_row[at] + 1]):
-                text[place] = item_text[source]
-                place += 1
+            place = _write(text, place, items[0], item_row[at])
         text[place : start[row + 1]] = LIST_END
     return ByteColumn(start, text)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from index.runs import begins_run
 from streaming.byte_columns import (
     LIST_END,
     ByteColumn,
@@ -74,8 +75,7 @@ def lists_of(
     group = targets.groups_of(place)
     order = np.lexsort((_ranks(targets.names, place), group, event))
     event, place, group = event[order], place[order], group[order]
-    differs = (np.diff(event, prepend=-1) != 0) | (np.diff(group, prepend=-1) != 0)
-    first = np.flatnonzero(differs)
+    first = np.flatnonzero(begins_run(event, group))
     heads = joined((targets.group_heads, group[first]), (tails, event[first]))
     items = targets.items, place
     room = bytes_max - np.diff(heads.start) - LIST_END.size

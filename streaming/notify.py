@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from index.runs import begins_run
 from streaming.byte_columns import (
     Taken,
     column_of,
@@ -131,7 +132,7 @@ class Notifier:
         """The notifications of all targets but compact ones."""
         at = np.flatnonzero(pairs.mode != COMPACT)
         event, place, targets = pairs.event[at], pairs.place[at], pairs.targets
-        first_of_event = np.flatnonzero(np.diff(event, prepend=-1))
+        first_of_event = np.flatnonzero(begins_run(event))
         of_event = np.diff(first_of_event, append=event.size)
         number = np.repeat(np.arange(first_of_event.size, dtype=np.int32), of_event)
         events = self._events_of(event[first_of_event])

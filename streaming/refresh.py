@@ -43,6 +43,7 @@ from streaming.slice_size import SliceSize
 from streaming.snapshot_files import (
     SnapshotFile,
     find_snapshots,
+    newest_epoch,
     open_index,
     save_index,
     updatable,
@@ -211,23 +212,18 @@ class LiveIndex:
     def _move_to(self, epoch: int, lineage: str) -> bool:
         """Reach an epoch, whatever it takes; whether the index had to be loaded for it."""
         if self._index is not None:
-            spares = epoch > self.epoch and self._newest_snapshot(epoch) > self.epoch
+            spares = epoch > self.epoch and newest_epoch(self._folder, epoch) > self.epoch
             if not spares and self._advance(epoch, lineage):
                 return False
         self._reload(epoch, lineage)
         return True
-
-    def _newest_snapshot(self, upto: int) -> int:
-        """The epoch of the newest one that leads to an epoch; 0 if there is none."""
-        found = find_snapshots(self._folder, upto)
-        return found[-1].epoch if found else 0
 
     def _prepare_successor(self) -> None:
         """Begin an index on a newer snapshot, once this one carries too many changes."""
         carried = self._applied[self.epoch].change_count
         if self._successor is not None or carried < CHANGES_MAX:
             return
-        epoch, lineage, newest = self.epoch, self.lineage, self._newest_snapshot(self.epoch)
+        epoch, lineage, newest = self.epoch, self.lineage, newest_epoch(self._folder, self.epoch)
         rid_of = self._applied[newest].change_count if newest in self._applied else 0
         is_near = carried - rid_of <= rid_of / 2
         if is_near and newest > max(self.base_epoch, self._succeeded_by):

@@ -46,6 +46,12 @@ def find_snapshots(folder: Path, upto: float = math.inf) -> list[SnapshotFile]:
     return sorted(found, key=lambda file: file.epoch)
 
 
+def newest_epoch(folder: Path, upto: int) -> int:
+    """The epoch of the newest snapshot that leads to an epoch; 0 if there is none."""
+    found = find_snapshots(folder, upto)
+    return found[-1].epoch if found else 0
+
+
 def open_index(found: SnapshotFile, algorithm: type[MatchIndex]) -> tuple[Updatable, int, str]:
     """The index of a snapshot with its epoch and lineage; SnapshotError for a damaged one.
 

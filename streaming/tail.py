@@ -38,7 +38,7 @@ from streaming.metrics import Metrics
 from streaming.reachable import is_reachable
 from streaming.refresh import IndexOptions
 from streaming.settings import StreamingSettings
-from streaming.snapshot_files import find_snapshots, lineage_of, remove
+from streaming.snapshot_files import find_snapshots, lineage_of, newest_epoch, remove
 from streaming.snapshots import CODE_BUSY
 
 READ_ENTRIES = 1_000
@@ -283,8 +283,7 @@ class Tail:
         """The log entries after this epoch must stay: a worker may have to apply them again."""
         oldest = self._oldest_asked()
         wanted = self.head.epoch if oldest is None else min(oldest, self.head.epoch)
-        bases = find_snapshots(self._folder, wanted)
-        return bases[-1].epoch if bases else 0
+        return newest_epoch(self._folder, wanted)
 
     def _restart(self, error: StoreError | FileNotFoundError) -> float:
         """The log does not go on from where we are, or the folder was lost under us.
