@@ -31,6 +31,9 @@ from streaming.settings import StreamingSettings
 from streaming.topics import partitions_of, record_bytes_max, topic_partitions
 
 TIMEOUT_S = 30.0
+OFFSETS_TIMEOUT_S = 10.0
+"""For sending positions, which takes milliseconds; a broker that is started anew meanwhile lets the
+client wait for all the time it is given, and only a new producer gets on."""
 GRACE_S = 5.0
 """Beyond it a call that has a timeout of its own is taken to hang."""
 POLL_RECORDS = 10_000
@@ -254,7 +257,7 @@ class TransactionalSink(Sink):
         hit("sink.produced")
         places, group = _places_of(reached), self._consumer.consumer_group_metadata()
         send = self._producer.send_offsets_to_transaction
-        within(TIMEOUT_S + GRACE_S, lambda: send(places, group, TIMEOUT_S))
+        within(OFFSETS_TIMEOUT_S + GRACE_S, lambda: send(places, group, OFFSETS_TIMEOUT_S))
         hit("sink.uncommitted")
         self._producer.commit_transaction(TIMEOUT_S)
         hit("sink.committed")

@@ -84,7 +84,7 @@ def test_offsets_that_cannot_be_sent_end_the_attempt(monkeypatch: pytest.MonkeyP
         def consumer_group_metadata(self) -> None:
             pass
 
-    monkeypatch.setattr(sink, "TIMEOUT_S", 0.01)
+    monkeypatch.setattr(sink, "OFFSETS_TIMEOUT_S", 0.01)
     monkeypatch.setattr(sink, "GRACE_S", 0.04)
     transactional = object.__new__(sink.TransactionalSink)
     transactional._producer, transactional._consumer = Hanging(), Group()
