@@ -74,18 +74,25 @@ class Plan:
 
     def steps(self, delivery: str, done: Container[Turn] = ()) -> Iterator[tuple[Fault, Turn]]:
         """What is still to run in one delivery, which has its share of the time."""
+        for fault, run in self._runs(delivery):
+            turn = Turn(row_of(fault, delivery), run, self.seed)
+            if turn not in done:
+                yield fault, turn
+
+    def _runs(self, delivery: str) -> Iterator[tuple[Fault, int]]:
+        """Each fault once, then the rest of each in a row, then all again while there is time.
+
+        In a row, because a driver that runs where a fault needs it can stay there for the next run.
+        """
         deadline = time.monotonic() + self.minutes * 60 / len(self.deliveries)
         promised = [fault for fault in self.faults if delivery in fault.deliveries]
-        for run in count(1):
-            due = [fault for fault in promised if run <= self.runs_of(fault)]
-            if not due and time.monotonic() < deadline:
-                due = promised
-            if not due:
+        yield from ((fault, 1) for fault in promised)
+        for fault in promised:
+            yield from ((fault, run) for run in range(2, self.runs_of(fault) + 1))
+        for more in count(1):
+            if not promised or time.monotonic() >= deadline:
                 return
-            for fault in due:
-                turn = Turn(row_of(fault, delivery), run, self.seed)
-                if turn not in done:
-                    yield fault, turn
+            yield from ((fault, self.runs_of(fault) + more) for fault in promised)
 
     def rows(self) -> list[Row]:
         """The rows of the table that the plan fills."""
@@ -195,7 +202,7 @@ def run_fault(world: World, fault: Fault, turn: Turn) -> Outcome:
 def inject(world: World, fault: Fault, outcome: Outcome) -> History:
     """The history of a window in which a fault was injected, once all of it is done."""
     turn = outcome.turn
-    world.begin()
+    world.begin(fault.master)
     world.run_load(LOAD_BEFORE_S)
     fault.inject(world, Random(f"{turn.seed} {turn.row.name} {turn.run}"))
     outcome.recovery_s = world.injection.recovered_s

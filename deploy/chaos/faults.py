@@ -25,6 +25,7 @@ class Fault:
     deliveries  for which the promise is made.
     killed      which process a kill -9 ends at any moment; '' if the fault is another one.
     seconds     that a run is expected to take on two cores.
+    master      on which Spark the driver has to run; '' for the one of the stack.
     needs       a program of this machine without which it cannot be injected.
     """
 
@@ -36,6 +37,7 @@ class Fault:
     deliveries: Sequence[str] = BOTH
     killed: str = ""
     seconds: float = 30.0
+    master: str = ""
     needs: str = ""
 
     def lacks(self) -> str:
@@ -74,11 +76,14 @@ def fault(
     deliveries: Sequence[str] = BOTH,
     killed: str = "",
     seconds: float = 30.0,
+    master: str = "",
 ) -> Callable[[Inject], Inject]:
     """Enter a function into the catalogue."""
 
     def enter(inject: Inject) -> Inject:
-        FAULTS.append(Fault(number, name, injected, holds, inject, deliveries, killed, seconds))
+        FAULTS.append(
+            Fault(number, name, injected, holds, inject, deliveries, killed, seconds, master)
+        )
         return inject
 
     return enter

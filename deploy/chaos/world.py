@@ -48,6 +48,8 @@ class World:
         self.failpoints = folder.absolute() / "failpoints"
         self._seed = seed
         self._exits = ExitStack()
+        self._own_env: dict[str, str] = {}
+        self._master = ""
         self.injection = Injection()
         self.stack: Stack
         self.kafka_proxy: Proxy
@@ -95,6 +97,7 @@ class World:
         self.store_url = f"redis://127.0.0.1:{settings.store_port}/0"
         self.api = f"http://127.0.0.1:{settings.api_port}"
         self.stack = enter(Stack(self.folder, settings, environment=environment))
+        self._own_env = self.stack.env
         addresses = addresses_of(self.stack.env, self.bootstrap, self.store_url)
         self.recorder = enter(Recorder(addresses, [self.checkpoint]))
         acknowledge = self.recorder.acknowledge
@@ -121,10 +124,17 @@ class World:
         """Where events are published."""
         return self.stack.settings.events_topic
 
-    def begin(self) -> None:
-        """Begin a window: everything runs, and nothing is left to do."""
+    def begin(self, master: str = "") -> None:
+        """Begin a window: everything runs, and nothing is left to do.
+
+        master   on which Spark the driver has to run; '' for the one of the stack.
+        """
         for name in self.stack.dead_services():
             self.stack.restart(name)
+        if master != self._master:
+            self._master = master
+            self.stack.env = self._own_env | ({"HERALD_MASTER": master} if master else {})
+            self.restart_driver()
         self.failpoints.unlink(missing_ok=True)
         self.drain()
         self.injection = Injection()
