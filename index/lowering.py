@@ -6,12 +6,13 @@ import hashlib
 import json
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple, cast
 
 from index.casefold import fold
 from index.json_writer import to_json
 from index.model import Element, Instant, Now, Operator, Predicate, Quantifier, Scalar
-from index.numbers import split
+from index.numbers import Number, split
 from index.predicates import (
     ALL,
     ANY_ONE,
@@ -41,7 +42,12 @@ _PRESENCE_KIND = {
     Operator.IS_NULL: PredicateKind.IS_NULL,
 }
 _LOWER_BOUNDS = Operator.GT, Operator.GE
-_OF_TIME = Instant, Now
+_OF_TIME = {Instant, Now}
+_OF_NUMBERS = {int, float}
+_SPLIT_NUMBERS_MAX = 65_536
+"""Remembered: operands of many subscriptions are few different numbers."""
+
+_split_again = lru_cache(_SPLIT_NUMBERS_MAX)(split)
 
 
 class Lowered(NamedTuple):
@@ -69,18 +75,22 @@ def _equality(predicate: Predicate, code_of: CodeOf) -> Lowered:
     """= and IN."""
     operand = predicate.operand
     operands = operand if isinstance(operand, tuple) else (cast(Scalar, operand),)
-    instants = sum(isinstance(operand, _OF_TIME) for operand in operands)
-    if instants:
-        only = instants == len(operands)
-        if only:
-            return Lowered(PredicateKind.OPAQUE_EQUAL, needles=(_spelling(predicate),))
+    types = set(map(type, operands))
+    if types <= _OF_NUMBERS:
+        return _equal_one_of(set(map(_split_again, cast(tuple[Number, ...], operands))), 0)
+    if types <= _OF_TIME:
+        return Lowered(PredicateKind.OPAQUE_EQUAL, needles=(_spelling(predicate),))
+    if not types.isdisjoint(_OF_TIME):
         return Lowered(PredicateKind.OPAQUE_VALUE, needles=(_digest(predicate),))
-    nocase = predicate.nocase and any(isinstance(operand, str) for operand in operands)
+    nocase = predicate.nocase and str in types
     keys = {_key(operand, nocase, code_of) for operand in operands}
-    flags = NOCASE if nocase else 0
+    return _equal_one_of(keys, NOCASE if nocase else 0)
+
+
+def _equal_one_of(keys: set[Key], flags: int) -> Lowered:
     if len(keys) == 1:
-        return Lowered(PredicateKind.EQUAL, flags, low=keys.pop())
-    return Lowered(PredicateKind.IN, flags, members=tuple(sorted(keys)))
+        return Lowered(PredicateKind.EQUAL, flags, keys.pop())
+    return Lowered(PredicateKind.IN, flags, _NONE, _NONE, tuple(sorted(keys)))
 
 
 def _key(operand: Scalar, nocase: bool, code_of: CodeOf) -> Key:
@@ -88,25 +98,25 @@ def _key(operand: Scalar, nocase: bool, code_of: CodeOf) -> Key:
         return float(code_of(_utf8(operand, nocase), nocase)), STRING_MARK
     if isinstance(operand, bool):
         return float(operand), BOOLEAN_MARK
-    return split(cast(int | float, operand))
+    return split(cast(Number, operand))
 
 
 def _range(predicate: Predicate, _: CodeOf) -> Lowered:
     """The bounds of an ordered comparison, made closed for numbers and half-open for strings."""
     low, high = _bounds(predicate)
-    bounds = [bound for bound in (low, high) if bound is not None]
-    if any(isinstance(bound, _OF_TIME) for bound in bounds):
+    types = {type(low), type(high)}
+    if not types.isdisjoint(_OF_TIME):
         return Lowered(PredicateKind.OPAQUE_TEXT, needles=(_spelling(predicate),))
-    if any(isinstance(bound, str) for bound in bounds):
+    if str in types:
         return _text_range(predicate.operator, cast(str | None, low), cast(str | None, high))
     lowest, highest = _LOWEST, _HIGHEST
     if low is not None:
-        number, residual = split(cast(int | float, low))
+        number, residual = _split_again(cast(Number, low))
         lowest = number, residual + (predicate.operator is Operator.GT)
     if high is not None:
-        number, residual = split(cast(int | float, high))
+        number, residual = _split_again(cast(Number, high))
         highest = number, residual - (predicate.operator is Operator.LT)
-    return Lowered(PredicateKind.RANGE, low=lowest, high=highest)
+    return Lowered(PredicateKind.RANGE, 0, lowest, highest)
 
 
 def _bounds(predicate: Predicate) -> tuple[Scalar | None, Scalar | None]:

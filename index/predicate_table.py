@@ -17,7 +17,7 @@ from index.kernels.predicate_interning import (
     first_equals,
 )
 from index.lowering import Key, Lowered, lower
-from index.model import Element, Filter, Predicate
+from index.model import Element, Predicate
 from index.opaque import opaque_predicate
 from index.predicates import NOCASE, RECORD, SIZE_MAX, PredicateColumns, PredicateKind
 from index.vocabulary import Vocabulary
@@ -113,13 +113,6 @@ class PredicateTable:
         distinct = list(dict.fromkeys(placed))
         number_of = dict(zip(distinct, self._numbers_of_distinct(distinct), strict=True))
         return [number_of[one] for one in placed]
-
-    def known_leaves(self, filter: Filter) -> list[int] | None:
-        """The leaves of a predicate or a conjunction of predicates, in their order, as programs
-        hold them, if they are known by how they are written; tables that remember no spelling know
-        none.
-        """
-        return None
 
     def _numbers_of_distinct(self, placed: list[Placed]) -> list[int]:
         self._file()  # after opening a snapshot nothing is filed yet

@@ -16,7 +16,7 @@ leaves by kind, then gates by length.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.growing import GrowingArray
-from index.model import Element, Filter, Predicate
+from index.model import Filter
 from index.predicate_table import PredicateTable
 from index.threshold import ALWAYS, Gate, Leaf, ThresholdTree, threshold
 
@@ -37,8 +37,9 @@ PREDICATE_MAX = 2**29
 """Predicates a leaf can name, so that it stays a positive int32."""
 
 
-CHUNK = 4096
-"""Filters compiled together: enough to spread the cost of calling a kernel."""
+CHUNK = 512
+"""Filters compiled together: enough to spread the cost of calling a kernel, and few enough for
+their leaves to stay in the cache between steps."""
 
 _Leaf = tuple[int, int]
 """Kind of the predicate, and the leaf's code."""
@@ -100,25 +101,10 @@ class ProgramTable:
         first = len(self)
         source = iter(filters)
         while chunk := list(islice(source, CHUNK)):
-            known = [self.predicates.known_leaves(filter) for filter in chunk]
-            new = [threshold(one) for one, leaves in zip(chunk, known, strict=True) if not leaves]
-            compiled = self._compiled(new)
-            codes = [leaves or next(compiled) for leaves in known]
+            codes = self._compiled([threshold(one) for one in chunk])
             sizes = np.fromiter(map(len, codes), np.int64, len(codes))
-            self._extend(self._ordered(codes, sizes, known), sizes)
+            self._extend(np.fromiter(chain.from_iterable(codes), np.int32), sizes)
         return range(first, len(self))
-
-    def _ordered(
-        self, codes: list[list[int]], sizes: NDArray[np.int64], known: list[list[int] | None]
-    ) -> NDArray[np.int32]:
-        """The codes of rows one after the other; leaves that are known are sorted by their kind."""
-        flat = np.fromiter(chain.from_iterable(codes), np.int32)
-        is_known = np.fromiter((leaves is not None for leaves in known), np.bool_, len(known))
-        at = np.flatnonzero(np.repeat(is_known, sizes))
-        kinds = self.predicates.columns().record["kind"][flat[at] >> POLARITY_BITS]
-        row = np.repeat(np.arange(sizes.size), sizes)[at]
-        flat[at] = flat[at[np.lexsort((kinds, row))]]
-        return flat
 
     def _extend(self, flat: NDArray[np.int32], sizes: NDArray[np.int64]) -> None:
         """Append rows of these sizes, given one after the other."""
@@ -126,39 +112,30 @@ class ProgramTable:
         self._code.extend(flat)
         self._start.extend(ends)
 
-    def _compiled(self, trees: list[ThresholdTree]) -> Iterator[list[int]]:
-        """The code of each tree, in turn."""
-        predicates = [predicate for tree in trees for predicate in _predicates_of(tree)]
-        leaves = self._leaves(trees, self.predicates.numbers(predicates))
-        yield from [_compile(tree, leaves) for tree in trees]
-
-    def _leaves(self, trees: list[ThresholdTree], numbers: list[int]) -> Iterator[_Leaf]:
-        """Kind and code of every leaf, in the order of `_leaves_of`."""
+    def _compiled(self, trees: list[ThresholdTree]) -> list[list[int]]:
+        """The code of each tree."""
+        leaves = [leaf for tree in trees for leaf in _leaves_of(tree)]
+        numbers = self.predicates.numbers([leaf.predicate for leaf in leaves])
         if max(numbers, default=0) >= PREDICATE_MAX:
             raise OverflowError(f"more than {PREDICATE_MAX} distinct predicates in one table")
         kinds = self.predicates.columns().record["kind"][numbers].tolist()
-        leaves = chain.from_iterable(map(_leaves_of, trees))
-        for leaf, kind, number in zip(leaves, kinds, numbers, strict=True):
-            yield kind, number << POLARITY_BITS | leaf.polarity
+        codes = [
+            number << POLARITY_BITS | leaf.polarity
+            for leaf, number in zip(leaves, numbers, strict=True)
+        ]
+        coded = zip(kinds, codes, strict=True)
+        return [_compile(tree, coded) for tree in trees]
 
 
-def _leaves_of(tree: ThresholdTree) -> Iterator[Leaf]:
+def _leaves_of(tree: ThresholdTree) -> Sequence[Leaf]:
     """All leaves, those that are a gate's own children before those below its gates."""
     if isinstance(tree, Leaf):
-        yield tree
-        return
-    gates = []
-    for child in tree.children:
-        if isinstance(child, Leaf):
-            yield child
-        else:
-            gates.append(child)
+        return (tree,)
+    gates = [child for child in tree.children if isinstance(child, Gate)]
+    leaves = [child for child in tree.children if isinstance(child, Leaf)]
     for child in gates:
-        yield from _leaves_of(child)
-
-
-def _predicates_of(tree: ThresholdTree) -> Iterator[Predicate | Element]:
-    return (leaf.predicate for leaf in _leaves_of(tree))
+        leaves += _leaves_of(child)
+    return leaves
 
 
 def _compile(tree: ThresholdTree, leaves: Iterator[_Leaf]) -> list[int]:

@@ -17,6 +17,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,10 @@ from index.kernels.hashing import find_string, hash_bytes, insert_strings
 from index.kernels.probe import Compiled, Hits
 from index.kernels.rows import copy_bytes, copy_programs, opaque_rows
 from index.limits import LIMITS
-from index.model import And, Element, Filter, Predicate, Subscription
+from index.model import Element, Filter, Predicate, Subscription
 from index.predicate_table import PredicateTable
-from index.program import POLARITY_BITS, Programs, ProgramTable
+from index.program import Programs, ProgramTable
 from index.settling import Settler
-from index.threshold import Polarity, leaf_of
 from index.vocabulary import Vocabulary
 
 NEVER = int(np.iinfo(np.int64).max)
@@ -79,8 +79,7 @@ class ByteColumn:
 
     def extend(self, values: Sequence[bytes]) -> None:
         """Append values."""
-        sizes = np.fromiter(map(len, values), np.int64, len(values))
-        ends = np.cumsum(sizes) + len(self._text)
+        _, *ends = accumulate(map(len, values), initial=len(self._text))
         self._text.extend(np.frombuffer(b"".join(values), np.uint8))
         self._start.extend(ends)
 
@@ -109,50 +108,23 @@ class CachedPredicates(PredicateTable):
     def __init__(self, vocabulary: Vocabulary, arrays: Mapping[str, NDArray[Any]]) -> None:
         super().__init__(vocabulary, arrays)
         self.number_of: dict[Spelling, int] = {}
-        self._leaf_of_other: dict[Spelling, int] = {}
-        """Leaves that ask something of another predicate than the one that is written."""
 
     def numbers(self, predicates: Iterable[Predicate | Element]) -> list[int]:
         """As `PredicateTable.numbers`, but each spelling is lowered only once."""
         number_of = self.number_of
         spelled = [(one, _types_of(one)) for one in predicates]
-        known = [number_of.get(spelling) for spelling in spelled]
+        known = [number_of.get(spelling, -1) for spelling in spelled]
+        if -1 not in known:
+            return known
         new = dict.fromkeys(
-            spelling for spelling, number in zip(spelled, known, strict=True) if number is None
+            spelling for spelling, number in zip(spelled, known, strict=True) if number < 0
         )
         numbers = super().numbers(predicate for predicate, _ in new)
         number_of.update(zip(new, numbers, strict=True))
         return [
-            number_of[spelling] if number is None else number
+            number_of[spelling] if number < 0 else number
             for spelling, number in zip(spelled, known, strict=True)
         ]
-
-    def known_leaves(self, filter: Filter) -> list[int] | None:
-        """As `PredicateTable.known_leaves`: most subscriptions are made of what others said."""
-        written = filter.children if isinstance(filter, And) else (filter,)
-        leaves = []
-        for predicate in written:
-            if not isinstance(predicate, Predicate):
-                return None
-            leaf = self._known_leaf((predicate, _types_of(predicate)))
-            if leaf < 0:
-                return None
-            leaves.append(leaf)
-        return leaves or None
-
-    def _known_leaf(self, spelling: tuple[Predicate, object]) -> int:
-        """The leaf that asks whether a predicate is TRUE, or -1."""
-        number = self.number_of.get(spelling, -1)
-        if number >= 0:
-            return number << POLARITY_BITS | Polarity.IS_TRUE
-        known = self._leaf_of_other.get(spelling, -1)
-        if known < 0:
-            asked = leaf_of(spelling[0], Polarity.IS_TRUE)
-            number = self.number_of.get((asked.predicate, _types_of(asked.predicate)), -1)
-            if number >= 0:
-                known = number << POLARITY_BITS | asked.polarity
-                self._leaf_of_other[spelling] = known
-        return known
 
 
 def _types_of(predicate: Predicate | Element) -> object:

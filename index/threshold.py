@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from index.model import (
     POSITIVE_FORM,
@@ -48,8 +48,7 @@ class Polarity(IntEnum):
     NOT_FALSE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(NamedTuple):
     """One question about one predicate.
 
     The predicate is positive (no NE, NOT_IN, NOT_BETWEEN); its quantifier is ALL or None, because
@@ -132,7 +131,13 @@ def _push(node: Filter, polarity: Polarity) -> ThresholdTree:
 def _push_all(count: int, children: tuple[Filter, ...], polarity: Polarity) -> ThresholdTree:
     """At least `count` of the children, asked with one polarity: AND is all of n, OR is one."""
     need = count if polarity in _UPRIGHT else len(children) - count + 1
-    return gate(need, [_push(child, polarity) for child in children])
+    return gate(
+        need,
+        [
+            leaf_of(child, polarity) if isinstance(child, Predicate) else _push(child, polarity)
+            for child in children
+        ],
+    )
 
 
 def leaf_of(predicate: Predicate, polarity: Polarity) -> Leaf:
@@ -168,8 +173,11 @@ def leaf_of(predicate: Predicate, polarity: Polarity) -> Leaf:
 
 def gate(need: int, children: Iterable[ThresholdTree]) -> ThresholdTree:
     """A gate in the form that `Gate` promises: constants folded, lone children and nests gone."""
+    given = tuple(children)
+    if need == len(given) > 1 and Gate not in map(type, given):
+        return Gate(need, given)  # a plain conjunction: most filters are
     kept: list[ThresholdTree] = []
-    for child in children:
+    for child in given:
         if child is ALWAYS:
             need -= 1
         elif child is not NEVER:

@@ -232,16 +232,6 @@ def test_a_table_that_remembers_spellings_writes_the_same(nodes: list[Filter]) -
     assert next(records) == next(records)
 
 
-def test_known_conjunctions_are_found_by_how_they_are_written() -> None:
-    table = CachedPredicates(Vocabulary(), {})
-    differs = Predicate(("a",), Operator.NE, 1)
-    table.numbers([A, B])
-    assert table.known_leaves(And((A, differs, B))) == [0, 1, 4]
-    assert table.known_leaves(And((A, Predicate(("a",), Operator.EQ, True)))) is None
-    assert table.known_leaves(And((A, Not(B)))) is None
-    assert table.known_leaves(And(())) is None
-
-
 def test_equal_predicates_share_a_number() -> None:
     table = PredicateTable(Vocabulary())
     path = ("a",)
