@@ -31,7 +31,8 @@ from index.model import Instant, Subscription
 from index.recent_rows import RecentRows
 from index.row_store import RowStore
 from index.segment import Segment
-from index.updatable import Change, State, Updatable
+from index.updatable import Updatable
+from index.versions import Change, State
 
 if TYPE_CHECKING:
     from index.events import Events

@@ -49,6 +49,7 @@ _UNLIMITED = replace(
     filter_nesting=2**10,
 )
 """For filters that were accepted before: limits may have been lowered since."""
+FILTERS_REMEMBERED_MAX = 65_536
 _ROW_ARRAYS = ("id", "attachment", "filter")
 
 Arrays = dict[str, NDArray[Any]]
@@ -152,6 +153,7 @@ class RowStore:
         self._id_slot: NDArray[np.uint64] = known.get("id_slot", np.zeros(0, np.uint64))
         self._id_seed = np.uint64(known["id_seed"][0]) if "id_seed" in known else np.uint64(0)
         self._row_of: dict[str, int] = {}
+        self._filters: dict[int, Filter] = {}
         self.dead_count = int(np.count_nonzero(self.died != NEVER))
         self.newest_born = int(self.born.max(initial=0))
 
@@ -257,8 +259,14 @@ class RowStore:
         return self._bytes["attachment"].taken(rows)
 
     def filter_of(self, row: int) -> Filter:
-        """The filter of a row with an opaque leaf."""
-        return parse_json(loads_json(self._bytes["filter"][row]), _UNLIMITED)
+        """The filter of a row with an opaque leaf; some are remembered."""
+        filter = self._filters.get(row)
+        if filter is None:
+            if len(self._filters) >= FILTERS_REMEMBERED_MAX:
+                self._filters.clear()
+            filter = parse_json(loads_json(self._bytes["filter"][row]), _UNLIMITED)
+            self._filters[row] = filter
+        return filter
 
     def visible(self, rows: NDArray[np.int64], version: int) -> NDArray[np.bool_] | None:
         """Which of the rows are visible at a version; None if all are."""

@@ -24,75 +24,32 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from index.access import KnownShares
-from index.answers import event_of_hits, in_order, joined_rows, some_hits
+from index.answers import in_order, joined_rows
 from index.base import MatchIndex
 from index.columns import EventBatch, Matches
-from index.errors import EventError
-from index.evaluate import truth
-from index.kernels.answers import any_undecided
-from index.kernels.probe import VERDICT_BITS, Hits
-from index.kernels.settle import Pairs
-from index.kernels.verify import NO, UNDECIDED
-from index.model import Filter, Instant, Subscription
+from index.decisions import Decisions, without_refused
+from index.kernels.probe import Hits
+from index.model import Instant, Subscription
 from index.recent_rows import RecentRows, Rows
 from index.row_joining import joined
 from index.row_store import RowStore
 from index.segment import Segment, under_prefix, with_prefix
 from index.snapshot import SnapshotError, open_snapshot, write_snapshot
+from index.versions import Change, State
 from index.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from index.events import Events
     from index.statistics import EventStatistics
-
-FILTERS_REMEMBERED_MAX = 65_536
-
-_VERDICT_MASK = (1 << VERDICT_BITS) - 1
-
-
-class Change(NamedTuple):
-    """What is new from a version on: ids that are gone, and subscriptions, of which those with a
-    known id replace the former ones; of two with one id the later stands.
-    """
-
-    version: int
-    added: Sequence[Subscription] = ()
-    removed: Collection[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What a reader needs; replaced as a whole by every change."""
-
-    version: int
-    base: RowStore
-    base_segment: Segment
-    recent: RowStore
-    recent_count: int
-    recent_rows: RecentRows
-    alive_count: int
-
-    def place(self, row: int) -> tuple[RowStore, int]:
-        """The store of a row, and its number there."""
-        base_count = len(self.base)
-        return (self.base, row) if row < base_count else (self.recent, row - base_count)
-
-    def find(self, subscription_id: str) -> tuple[RowStore, int] | None:
-        """The place of the living row of an id."""
-        for store in (self.recent, self.base):
-            row = store.find(subscription_id)
-            if row >= 0:
-                return store, row
-        return None
 
 
 class Updatable(MatchIndex):
@@ -106,9 +63,7 @@ class Updatable(MatchIndex):
         """No match will ask for an older version: rows that died by then may be dropped."""
         self._shares = KnownShares(None)
         self._writing = threading.RLock()
-        self._filters: dict[int, Filter] = {}
-        self._settled_count = 0
-        self._evaluated_count = 0
+        self._decisions = Decisions()
         self._tail_tests = 0
         self.meta: dict[str, object] = {}
         """What `save` was given to keep beside the index, after `open`."""
@@ -263,8 +218,8 @@ class Updatable(MatchIndex):
             if not hits.hit.size:
                 continue
             visible = store.visible_hits(in_order(hits), version)
-            settled = self._settled(store, visible, events, first_row, now)
-            parts.append((_without_refused(events, settled), first_row))
+            decided = self._decisions.decided(store, visible, events, now)
+            parts.append((without_refused(events, decided), first_row))
         if not parts:
             return Matches(np.zeros(len(events) + 1, np.int64), np.zeros(0, np.int32))
         return joined_rows(parts)
@@ -308,8 +263,8 @@ class Updatable(MatchIndex):
             "dead_row_count": state.base.dead_count + state.recent.dead_count,
             "tail_row_count": state.recent_rows.tail.size,
             "segment_count": len(segments),
-            "settled_count": self._settled_count,
-            "evaluated_count": self._evaluated_count,
+            "settled_count": self._decisions.settled_count,
+            "evaluated_count": self._decisions.evaluated_count,
             "row_bytes": state.base.nbytes + state.recent.nbytes,
             "structure_bytes": sum(segment.nbytes for segment in segments),
             **counts,
@@ -330,7 +285,6 @@ class Updatable(MatchIndex):
 
     def _begin(self, base: RowStore, segment: Segment, version: int) -> None:
         """Start with a base and nothing recent."""
-        self._filters.clear()
         self._tail_tests = 0
         self.oldest_version = version
         alive_count = len(base) - base.dead_count
@@ -429,55 +383,8 @@ class Updatable(MatchIndex):
         for hits in state.recent_rows.hits(recent.compiled(), batch, attribute_count):
             yield recent, hits, len(base)
 
-    def _settled(
-        self, store: RowStore, hits: Hits, events: Events, first_row: int, now: Instant
-    ) -> Hits:
-        """The hits that hold: undecided ones are settled by their strings, or evaluated."""
-        if not any_undecided(hits):
-            return hits
-        event = event_of_hits(hits)
-        row, verdict = hits.hit >> VERDICT_BITS, hits.hit & _VERDICT_MASK
-        undecided = np.flatnonzero(verdict == UNDECIDED)
-        self._settled_count += undecided.size
-        programs = store.compiled().programs
-        pairs = Pairs(event[undecided], row[undecided])
-        verdict[undecided] = store.settler.verdicts(programs, events.columns, pairs, now)
-        for at in np.flatnonzero(verdict == UNDECIDED).tolist():
-            verdict[at] = self._evaluate(
-                store, int(row[at]), first_row, events, int(event[at]), now
-            )
-        return some_hits(hits, verdict != NO)
-
-    def _evaluate(
-        self, store: RowStore, row: int, first_row: int, events: Events, event: int, now: Instant
-    ) -> bool:
-        """Does the filter hold, as the oracle sees it?"""
-        self._evaluated_count += 1
-        node = self._filters.get(first_row + row)
-        if node is None:
-            if len(self._filters) >= FILTERS_REMEMBERED_MAX:
-                self._filters.clear()
-            node = self._filters[first_row + row] = store.filter_of(row)
-        try:
-            return truth(node, events.event(event), now) is True
-        except EventError:
-            return False  # the event was refused, and matches nothing
-
 
 def _not_older(version: int, newest: int) -> int:
     if version < newest:
         raise ValueError(f"version {version} is older than the newest, {newest}")
     return version
-
-
-def _without_refused(events: Events, hits: Hits) -> Hits:
-    """Refused events match nothing, but have no entries, and so `MISSING a` finds them."""
-    counts = np.diff(hits.start)
-    refused = (np.diff(events.columns.entry_start) == 0) & (counts > 0)
-    for event in np.flatnonzero(refused).tolist():
-        try:
-            events.event(event)
-            refused[event] = False
-        except EventError:
-            pass
-    return some_hits(hits, ~np.repeat(refused, counts)) if refused.any() else hits

@@ -32,7 +32,8 @@ from index.model import Instant, Subscription
 from index.registry import get
 from index.snapshot import SnapshotError
 from index.statistics import EventStatistics
-from index.updatable import Change, Updatable
+from index.updatable import Updatable
+from index.versions import Change
 from index.vocabulary import Vocabulary
 from store.base import LogEntry, PutChange
 from store.records import SubscriptionRecord

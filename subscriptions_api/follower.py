@@ -19,7 +19,8 @@ from index.events import encode
 from index.instants import parse_instant
 from index.model import Instant, Subscription
 from index.registry import get
-from index.updatable import Change, Updatable
+from index.updatable import Updatable
+from index.versions import Change
 from store.base import LogEntry, PutChange, SubscriptionStore
 from store.errors import EpochWentBackError, LogGapError, StoreError
 from store.records import SubscriptionRecord

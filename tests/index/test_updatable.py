@@ -37,7 +37,8 @@ from index.recent_rows import RecentRows
 from index.registry import ALGORITHMS
 from index.segment import under_prefix
 from index.snapshot import SnapshotError, open_snapshot
-from index.updatable import Change, Updatable
+from index.updatable import Updatable
+from index.versions import Change
 from index.vocabulary import Vocabulary
 from tests.drawn import thoroughly
 from tests.strategies import NOW, events_near, filters
