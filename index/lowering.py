@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, cast
+
+import numpy as np
 
 from index.casefold import fold
 from index.json_writer import to_json
@@ -19,9 +21,13 @@ from index.predicates import (
     ANY_RUN,
     BOOLEAN_MARK,
     NOCASE,
+    RECORD,
+    SIZE_MAX,
     STRING_MARK,
     TEXT_END,
+    PredicateColumns,
     PredicateKind,
+    read_only,
 )
 
 Key = tuple[float, int]
@@ -59,6 +65,10 @@ class Lowered(NamedTuple):
     high: Key = _NONE
     members: tuple[Key, ...] = ()
     needles: tuple[bytes, ...] = ()
+
+
+Placed = tuple[Lowered, int]
+"""A lowered predicate and the number of its attribute."""
 
 
 def lower(predicate: Predicate | Element, code_of: CodeOf) -> Lowered:
@@ -213,3 +223,31 @@ _LOWERINGS: dict[Operator, Callable[[Predicate, CodeOf], Lowered]] = {
     **dict.fromkeys(_PRESENCE_KIND, _presence),
 }
 """How each of the positive operators is lowered."""
+
+
+def encode(placed: Sequence[Placed]) -> PredicateColumns:
+    """Columns of lowered predicates, in their order."""
+    records = []
+    members: list[Key] = []
+    needles: list[bytes] = []
+    for lowered, attribute in placed:
+        kind, flags, (low, low_residual), (high, high_residual), keys, texts = lowered
+        size = len(keys) + len(texts)
+        if size > SIZE_MAX:
+            raise ValueError(
+                f"{size} values in one list; kernels hold at most {SIZE_MAX}: lower the limit "
+                "filter_list_values, or split the list with OR"
+            )
+        start = len(members) if keys else len(needles)
+        members += keys
+        needles += texts
+        records.append(
+            (kind, flags, low_residual, high_residual, size, attribute, start, low, high)
+        )
+    return PredicateColumns(
+        read_only(np.array(records, RECORD)),
+        read_only(np.array([number for number, _ in members], np.float64)),
+        read_only(np.array([mark for _, mark in members], np.int16)),
+        read_only(np.cumsum([0, *map(len, needles)], dtype=np.int64)),
+        np.frombuffer(b"".join(needles), np.uint8),
+    )

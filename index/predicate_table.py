@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from index.bulk_lowering import lower_all
 from index.growing import GrowingArray
+from index.kernels.byte_copies import copy_bytes
 from index.kernels.predicate_interning import (
     PredicateWords,
     file_predicates,
     find_predicates,
     first_equals,
 )
-from index.lowering import Key, Lowered, lower
+from index.lowering import encode, lower
 from index.model import Element, Predicate
 from index.opaque import opaque_predicate
-from index.predicates import NOCASE, RECORD, SIZE_MAX, PredicateColumns, PredicateKind
+from index.predicates import NOCASE, RECORD, PredicateColumns, PredicateKind, read_only
 from index.vocabulary import Vocabulary
 
-Placed = tuple[Lowered, int]
-"""A lowered predicate and the number of its attribute."""
-
+BULK_MIN = 64
+"""From so many predicates on, lowering them together is quicker than one by one."""
 _WORDS = RECORD.itemsize // 8
 _SLOTS_MIN = 256
 
@@ -99,38 +100,33 @@ class PredicateTable:
         """The number of a positive predicate, as leaves of threshold trees hold; given on first
         sight.
         """
-        return self.numbers((predicate,))[0]
+        return int(self.numbers((predicate,))[0])
 
-    def numbers(self, predicates: Iterable[Predicate | Element]) -> list[int]:
-        """The numbers of many predicates; much cheaper than one by one."""
-        vocabulary = self.vocabulary
-        code_of, attribute_of = vocabulary.string, vocabulary.attribute
-        placed: list[Placed] = [
-            (lower(predicate, code_of), attribute_of(predicate.path)) for predicate in predicates
-        ]
-        if not placed:
-            return []
-        distinct = list(dict.fromkeys(placed))
-        number_of = dict(zip(distinct, self._numbers_of_distinct(distinct), strict=True))
-        return [number_of[one] for one in placed]
-
-    def _numbers_of_distinct(self, placed: list[Placed]) -> list[int]:
+    def numbers(self, predicates: Sequence[Predicate | Element]) -> NDArray[np.int64]:
+        """[n] the numbers of many predicates; much cheaper than one by one."""
+        columns = self._lowered(predicates)
         self._file()  # after opening a snapshot nothing is filed yet
-        batch = encode(placed)
-        found = find_predicates(self._words(), self._slots, words_of(batch), self._seed)
-        known: list[int] = found.tolist()
-        new = [one for one, number in zip(placed, known, strict=True) if number < 0]
-        if not new:
-            return known
-        if any(lowered.flags & NOCASE for lowered, _ in new):
-            self.vocabulary.need_folding()
-        first = len(self)
-        self._append(batch if len(new) == len(placed) else encode(new))
-        fresh = iter(range(first, len(self)))
-        return [next(fresh) if number < 0 else number for number in known]
+        numbers = find_predicates(self._words(), self._slots, words_of(columns), self._seed)
+        new = np.flatnonzero(numbers < 0)
+        if new.size:
+            numbers[new] = self._append(some_predicates(columns, new))
+        return numbers
 
-    def _append(self, added: PredicateColumns) -> None:
-        """Append distinct predicates that are not in the table."""
+    def _lowered(self, predicates: Sequence[Predicate | Element]) -> PredicateColumns:
+        vocabulary = self.vocabulary
+        if len(predicates) >= BULK_MIN:
+            return lower_all(predicates, vocabulary)
+        code_of, attribute_of = vocabulary.string, vocabulary.attribute
+        return encode([(lower(one, code_of), attribute_of(one.path)) for one in predicates])
+
+    def _append(self, added: PredicateColumns) -> NDArray[np.int64]:
+        """Append what is not in the table, and return the number of each."""
+        if np.any(added.record["flags"] & NOCASE):
+            self.vocabulary.need_folding()
+        kept, place = distinct_numbers(added)
+        if kept.size < place.size:
+            added = some_predicates(added, kept)
+        first = len(self)
         record = added.record.copy()
         is_set = record["kind"] == PredicateKind.IN
         record["start"] += np.where(is_set, len(self._member_number), len(self._needle_start) - 1)
@@ -139,6 +135,7 @@ class PredicateTable:
         self._member_mark.extend(added.member_mark)
         self._needle_start.extend(added.needle_start[1:] + len(self._needle))
         self._needle.extend(added.needle)
+        return first + place.astype(np.int64)
 
     def _file(self) -> None:
         """Bring into the slots what was appended since; they are at most half full."""
@@ -165,43 +162,33 @@ def words_of(columns: PredicateColumns) -> PredicateWords:
     )
 
 
+def some_predicates(columns: PredicateColumns, rows: NDArray[np.int64]) -> PredicateColumns:
+    """Some predicates, in the order of `rows`, with their members and needles and no others."""
+    record = columns.record[rows]
+    is_set = record["kind"] == PredicateKind.IN
+    members, record["start"][is_set] = _spans(record[is_set])
+    needles, record["start"][~is_set] = _spans(record[~is_set])
+    texts = columns.needle_start, columns.needle
+    needle_start, needle = copy_bytes(texts, needles.astype(np.int32))
+    return PredicateColumns(
+        read_only(record),
+        read_only(columns.member_number[members]),
+        read_only(columns.member_mark[members]),
+        read_only(needle_start),
+        read_only(needle),
+    )
+
+
+def _spans(record: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the operands of records lie, all in turn, and where each record's begin among these."""
+    size = record["size"].astype(np.int64)
+    first = np.cumsum(size) - size
+    return np.repeat(record["start"] - first, size) + np.arange(size.sum()), first
+
+
 def distinct_numbers(columns: PredicateColumns) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Which predicates equal none before them, ascending, and each one's place among these."""
     slots = np.zeros(1 << (2 * columns.record.size).bit_length(), np.uint64)
     first = first_equals(words_of(columns), slots, np.uint64(secrets.randbits(64)))
     kept, place = np.unique(first, return_inverse=True)
     return kept, place.astype(np.int32)
-
-
-def encode(placed: Sequence[Placed]) -> PredicateColumns:
-    """Columns of lowered predicates, in their order."""
-    records = []
-    members: list[Key] = []
-    needles: list[bytes] = []
-    for lowered, attribute in placed:
-        kind, flags, (low, low_residual), (high, high_residual), keys, texts = lowered
-        size = len(keys) + len(texts)
-        if size > SIZE_MAX:
-            raise ValueError(
-                f"{size} values in one list; kernels hold at most {SIZE_MAX}: lower the limit "
-                "filter_list_values, or split the list with OR"
-            )
-        start = len(members) if keys else len(needles)
-        members += keys
-        needles += texts
-        records.append(
-            (kind, flags, low_residual, high_residual, size, attribute, start, low, high)
-        )
-    return PredicateColumns(
-        _frozen(np.array(records, RECORD)),
-        _frozen(np.array([number for number, _ in members], np.float64)),
-        _frozen(np.array([mark for _, mark in members], np.int16)),
-        _frozen(np.cumsum([0, *map(len, needles)], dtype=np.int64)),
-        np.frombuffer(b"".join(needles), np.uint8),
-    )
-
-
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Read-only like the views of growing arrays, so that kernels are compiled once."""
-    array.flags.writeable = False
-    return array

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +99,14 @@ class PredicateColumns(NamedTuple):
     member_mark: NDArray[np.int16]  # [m] second half
     needle_start: NDArray[np.int64]  # [k+1] needle j is needle[needle_start[j]:needle_start[j+1]]
     needle: NDArray[np.uint8]
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The array itself, which nobody may write to from now on, as views of growing arrays are:
+    kernels are compiled once.
+    """
+    array.flags.writeable = False
+    return array
 
 
 def needles_of(predicates: PredicateColumns, number: int) -> list[bytes]:

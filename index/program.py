@@ -19,15 +19,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from index.growing import GrowingArray
-from index.model import Filter
+from index.kernels.leaf_order import sort_by_kind
+from index.model import And, Element, Filter, Predicate
 from index.predicate_table import PredicateTable
-from index.threshold import ALWAYS, Gate, Leaf, ThresholdTree, threshold
+from index.threshold import (
+    ALWAYS,
+    Gate,
+    Leaf,
+    Polarity,
+    ThresholdTree,
+    is_positive,
+    leaf_of,
+    threshold,
+)
 
 POLARITY_BITS = 2
 GATE_WORDS = 3
@@ -90,21 +100,55 @@ class ProgramTable:
         """The new row of a filter."""
         return self.append_all((filter,))[0]
 
-    def append_tree(self, tree: ThresholdTree) -> int:
-        """The new row of a threshold tree, for callers that need the tree themselves, too."""
-        (code,) = self._compiled([tree])
-        self._extend(np.array(code, np.int32), np.array([len(code)]))
-        return len(self) - 1
-
     def append_all(self, filters: Iterable[Filter]) -> range:
         """The new rows of many filters, at a fraction of the cost of appending one by one."""
         first = len(self)
         source = iter(filters)
         while chunk := list(islice(source, CHUNK)):
-            codes = self._compiled([threshold(one) for one in chunk])
-            sizes = np.fromiter(map(len, codes), np.int64, len(codes))
-            self._extend(np.fromiter(chain.from_iterable(codes), np.int32), sizes)
+            self._append_chunk(chunk)
         return range(first, len(self))
+
+    def _append_chunk(self, filters: list[Filter]) -> None:
+        """Append rows; conjunctions of predicates, which most are, without making trees of them."""
+        conjuncts = [_conjuncts(one) for one in filters]
+        trees = {at: threshold(filters[at]) for at, one in enumerate(conjuncts) if one is None}
+        leaves = {at: _leaves_of(tree) for at, tree in trees.items()}
+        rows = [
+            [leaf.predicate for leaf in leaves[at]] if one is None else one
+            for at, one in enumerate(conjuncts)
+        ]
+        asked = list(chain.from_iterable(rows))
+        size = np.fromiter(map(len, rows), np.int64, len(rows))
+        start = np.concatenate(([0], np.cumsum(size)))
+        polarity = np.zeros(len(asked), np.int32)
+        for at, one in enumerate(asked):
+            if not is_positive(one):
+                asked[at], polarity[at] = leaf_of(cast(Predicate, one), Polarity.IS_TRUE)
+        for at, own in leaves.items():
+            polarity[start[at] : start[at + 1]] = [leaf.polarity for leaf in own]
+        kind, code = self._leaf_columns(asked, polarity)
+        is_tree = np.zeros(len(rows), np.bool_)
+        is_tree[list(trees)] = True
+        sort_by_kind(start, is_tree, kind, code)
+        if not trees:
+            self._extend(code, size)
+            return
+        parts = np.split(code, start[1:-1])
+        for at, tree in trees.items():
+            own_kind = kind[start[at] : start[at + 1]]
+            coded = zip(own_kind.tolist(), parts[at].tolist(), strict=True)
+            parts[at] = np.array(_compile(tree, coded), np.int32)
+        self._extend(np.concatenate(parts), np.fromiter(map(len, parts), np.int64, len(parts)))
+
+    def _leaf_columns(
+        self, asked: Sequence[Predicate | Element], polarity: NDArray[np.int32]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+        """Kind and code of leaves that ask something of positive predicates."""
+        number = self.predicates.numbers(asked)
+        if number.max(initial=0) >= PREDICATE_MAX:
+            raise OverflowError(f"more than {PREDICATE_MAX} distinct predicates in one table")
+        kind = self.predicates.columns().record["kind"][number]
+        return kind, (number << POLARITY_BITS | polarity).astype(np.int32)
 
     def _extend(self, flat: NDArray[np.int32], sizes: NDArray[np.int64]) -> None:
         """Append rows of these sizes, given one after the other."""
@@ -112,19 +156,11 @@ class ProgramTable:
         self._code.extend(flat)
         self._start.extend(ends)
 
-    def _compiled(self, trees: list[ThresholdTree]) -> list[list[int]]:
-        """The code of each tree."""
-        leaves = [leaf for tree in trees for leaf in _leaves_of(tree)]
-        numbers = self.predicates.numbers([leaf.predicate for leaf in leaves])
-        if max(numbers, default=0) >= PREDICATE_MAX:
-            raise OverflowError(f"more than {PREDICATE_MAX} distinct predicates in one table")
-        kinds = self.predicates.columns().record["kind"][numbers].tolist()
-        codes = [
-            number << POLARITY_BITS | leaf.polarity
-            for leaf, number in zip(leaves, numbers, strict=True)
-        ]
-        coded = zip(kinds, codes, strict=True)
-        return [_compile(tree, coded) for tree in trees]
+
+def _conjuncts(filter: Filter) -> Sequence[Predicate] | None:
+    """The predicates that all have to hold, where a filter says no more than that."""
+    written = filter.children if isinstance(filter, And) else (filter,)
+    return cast(Sequence[Predicate], written) if set(map(type, written)) == {Predicate} else None
 
 
 def _leaves_of(tree: ThresholdTree) -> Sequence[Leaf]:

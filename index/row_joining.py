@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.kernels.rows import copy_programs
-from index.predicate_table import distinct_numbers
+from index.predicate_table import distinct_numbers, some_predicates
 from index.predicates import RECORD, PredicateColumns, PredicateKind
 from index.program import Programs
 from index.row_store import Arrays, RowStore
@@ -24,7 +24,7 @@ def joined(vocabulary: Vocabulary, parts: Sequence[tuple[RowStore, NDArray[np.in
             arrays = store.copy_of(rows)
             continue
         copy = store.copy_of(rows, arrays["record"].size)
-        record = copy["record"]
+        record = copy["record"] = copy["record"].copy()
         is_set = record["kind"] == PredicateKind.IN
         record["start"][is_set] += arrays["member_number"].size
         record["start"][~is_set] += arrays["needle_start"].size - 1
@@ -44,7 +44,7 @@ def _share_predicates(arrays: Arrays) -> None:
     kept, numbers = distinct_numbers(columns)
     if kept.size == numbers.size:
         return
-    arrays["record"] = columns.record[kept]
+    arrays |= some_predicates(columns, kept)._asdict()
     start, code = arrays["program_start"], arrays["program_code"]
     shared = Programs(np.empty_like(start), np.empty_like(code))
     copy_programs(Programs(start, code), np.arange(start.size - 1, dtype=np.int32), numbers, shared)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate
@@ -27,13 +27,14 @@ from index.answers import visible_hits
 from index.byte_strings import seed_of
 from index.filter_json import loads_json, parse_json, to_json
 from index.growing import GrowingArray
+from index.kernels.byte_copies import copy_bytes
 from index.kernels.cover import count_leaves
 from index.kernels.hashing import find_string, hash_bytes, insert_strings
 from index.kernels.probe import Compiled, Hits
-from index.kernels.rows import copy_bytes, copy_programs, opaque_rows
+from index.kernels.rows import copy_programs, opaque_rows
 from index.limits import LIMITS
 from index.model import Element, Filter, Predicate, Subscription
-from index.predicate_table import PredicateTable
+from index.predicate_table import BULK_MIN, PredicateTable, some_predicates
 from index.program import Programs, ProgramTable
 from index.settling import Settler
 from index.vocabulary import Vocabulary
@@ -110,22 +111,17 @@ class CachedPredicates(PredicateTable):
         super().__init__(vocabulary, arrays)
         self.number_of: dict[Spelling, int] = {}
 
-    def numbers(self, predicates: Iterable[Predicate | Element]) -> list[int]:
-        """As `PredicateTable.numbers`, but each spelling is lowered only once."""
+    def numbers(self, predicates: Sequence[Predicate | Element]) -> NDArray[np.int64]:
+        """As `PredicateTable.numbers`; the spellings of few are remembered, and lowered once."""
+        if len(predicates) >= BULK_MIN:
+            return super().numbers(predicates)
         number_of = self.number_of
         spelled = [(one, _types_of(one)) for one in predicates]
-        known = [number_of.get(spelling, -1) for spelling in spelled]
-        if -1 not in known:
-            return known
-        new = dict.fromkeys(
-            spelling for spelling, number in zip(spelled, known, strict=True) if number < 0
-        )
-        numbers = super().numbers(predicate for predicate, _ in new)
-        number_of.update(zip(new, numbers, strict=True))
-        return [
-            number_of[spelling] if number < 0 else number
-            for spelling, number in zip(spelled, known, strict=True)
-        ]
+        new = list(dict.fromkeys(spelling for spelling in spelled if spelling not in number_of))
+        if new:
+            numbers = super().numbers([predicate for predicate, _ in new])
+            number_of.update(zip(new, numbers.tolist(), strict=True))
+        return np.array([number_of[spelling] for spelling in spelled], np.int64)
 
 
 def _types_of(predicate: Predicate | Element) -> object:
@@ -325,7 +321,7 @@ class RowStore:
             "program_code": copy.code,
             "born": self.born[rows],
             "died": self.died[rows],
-            **predicates._replace(record=predicates.record[used])._asdict(),
+            **some_predicates(predicates, used)._asdict(),
         }
         for name, column in self._bytes.items():
             arrays[f"{name}_start"], arrays[f"{name}_text"] = copy_bytes(column.columns(), rows)

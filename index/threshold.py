@@ -105,6 +105,13 @@ def threshold(filter: Filter) -> ThresholdTree:
     return _push(filter, Polarity.IS_TRUE)
 
 
+def is_positive(predicate: Predicate | Element) -> bool:
+    """Whether a leaf that asks if it is TRUE asks nothing else than what is written."""
+    return isinstance(predicate, Element) or (
+        predicate.quantifier is None and predicate.operator in _POSITIVE
+    )
+
+
 def _push(node: Filter, polarity: Polarity) -> ThresholdTree:
     match node:
         case Predicate():
@@ -143,7 +150,7 @@ def _push_all(count: int, children: tuple[Filter, ...], polarity: Polarity) -> T
 def leaf_of(predicate: Predicate, polarity: Polarity) -> Leaf:
     """The leaf that asks this of a predicate, which may be any."""
     operator = predicate.operator
-    if predicate.quantifier is None and operator in _POSITIVE:
+    if is_positive(predicate):
         return Leaf(predicate, polarity)
     if operator in (Operator.EXISTS, Operator.MISSING):
         if polarity not in _UPRIGHT:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,6 +153,14 @@ class Vocabulary:
             self._columns = None
         return number
 
+    def attributes(self, paths: Sequence[Path]) -> list[int]:
+        """The numbers of many attributes."""
+        number_of = self._number_of
+        numbers = [number_of.get(path, -1) for path in paths]
+        if -1 not in numbers:
+            return numbers
+        return [self.attribute(paths[at]) if n < 0 else n for at, n in enumerate(numbers)]
+
     def attribute_or_none(self, path: Path) -> int | None:
         """The number of an attribute, or None if no predicate names it."""
         number = self._number_of.get(path)
@@ -205,6 +213,14 @@ class Vocabulary:
                 self._new_strings.append(text)
                 self._columns = None
         return code
+
+    def strings(self, texts: Sequence[bytes]) -> list[int]:
+        """The codes of many operand strings, none of them folded."""
+        code_of = self._code_of
+        codes = [code_of.get(text, -1) for text in texts]
+        if -1 not in codes:
+            return codes
+        return [self.string(texts[at]) if code < 0 else code for at, code in enumerate(codes)]
 
     def string_or_none(self, text: bytes) -> int | None:
         """The code of an operand string, or None if it has none."""

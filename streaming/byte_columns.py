@@ -17,7 +17,7 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from index.kernels.rows import copy_bytes
+from index.kernels.byte_copies import copy_bytes
 
 DIGEST_BYTES = 16
 _HEX_BYTES = 2 * DIGEST_BYTES

@@ -240,10 +240,8 @@ def test_new_leaves_are_loose_then_parts() -> None:
 
 def test_statistics_choose_the_equality() -> None:
     world = Rows(*(f"a = {n % 3} AND b = {n}" for n in range(CHANGES_MIN)))
-    number_of = world.store.predicates.number_of
-    share = np.full(max(number_of.values()) + 1, np.nan)
-    for (predicate, _), number in number_of.items():
-        share[number] = 0.001 if predicate.path == ("a",) else 0.9
+    attribute = world.store.predicates.columns().record["attribute"]
+    share = np.where(attribute == world.vocabulary.attribute(("a",)), 0.001, 0.9)
     segment = world.build(DynamicClusters, shares=Shares(share, np.ones(world.attribute_count)))
     assert "a = 0," in segment.filing_of(world.compiled, world.vocabulary, 0)
 

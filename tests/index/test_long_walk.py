@@ -164,7 +164,13 @@ def test_changes_leave_no_more_bytes_than_a_fresh_build() -> None:
 
     def changed() -> list[Subscription]:
         return [
-            Subscription(f"s{one}", parse_text(f"a = {random.randrange(99)} AND b = {one % 7}"))
+            Subscription(
+                f"s{one}",
+                parse_text(
+                    f"a = {random.randrange(99)} AND b IN ({random.randrange(10**6)}, {one}) "
+                    f"AND c CONTAINS 'needle {random.randrange(10**6)}'"
+                ),
+            )
             for one in range(1_000)
         ]
 

@@ -16,7 +16,7 @@ from index.flatten import columns_of, entries_of
 from index.kernels.hashing import insert
 from index.kernels.predicate_interning import find_predicates, hash_predicate
 from index.kernels.verify import NO, UNDECIDED, YES, match_rows, new_scratch
-from index.lowering import lower
+from index.lowering import encode, lower
 from index.model import (
     And,
     AtLeast,
@@ -31,11 +31,10 @@ from index.model import (
     Predicate,
     Quantifier,
 )
-from index.predicate_table import PredicateTable, encode, words_of
+from index.predicate_table import PredicateTable, words_of
 from index.predicates import SIZE_MAX, PredicateKind
 from index.program import GATE_DEPTH_MAX, ProgramTable
 from index.row_store import CachedPredicates
-from index.threshold import Gate, Leaf, Polarity, ThresholdTree
 from index.vocabulary import Vocabulary
 from tests.strategies import NOW, events_near, filters
 
@@ -334,20 +333,19 @@ def test_a_copy_through_arrays_goes_on() -> None:
     assert len(table) == 4
 
 
-def nested(depth: int) -> ThresholdTree:
-    leaf = Leaf(A, Polarity.IS_TRUE)
-    tree: ThresholdTree = leaf
+def nested(depth: int) -> Filter:
+    node: Filter = A
     for level in range(depth):
-        tree = Gate(1 + level % 2, (leaf, tree))
-    return tree
+        node = And((A, node)) if level % 2 else Or((A, node))
+    return node
 
 
 def test_depth_at_the_limit_and_beyond() -> None:
     table = tables()
-    table.append_tree(nested(GATE_DEPTH_MAX))
+    table.append(nested(GATE_DEPTH_MAX))
     assert verdicts(table, [{"a": 1}, {"a": 2}]).tolist() == [[YES], [NO]]
     with pytest.raises(ValueError, match="nests more than"):
-        table.append_tree(nested(GATE_DEPTH_MAX + 1))
+        table.append(nested(GATE_DEPTH_MAX + 1))
 
 
 def test_list_size_at_the_limit_and_beyond() -> None:
