@@ -109,7 +109,8 @@ class PredicateTable:
         numbers = find_predicates(self._words(), self._slots, words_of(columns), self._seed)
         new = np.flatnonzero(numbers < 0)
         if new.size:
-            numbers[new] = self._append(some_predicates(columns, new))
+            is_some = new.size < numbers.size
+            numbers[new] = self._append(some_predicates(columns, new) if is_some else columns)
         return numbers
 
     def _lowered(self, predicates: Sequence[Predicate | Element]) -> PredicateColumns:
@@ -190,5 +191,5 @@ def distinct_numbers(columns: PredicateColumns) -> tuple[NDArray[np.int64], NDAr
     """Which predicates equal none before them, ascending, and each one's place among these."""
     slots = np.zeros(1 << (2 * columns.record.size).bit_length(), np.uint64)
     first = first_equals(words_of(columns), slots, np.uint64(secrets.randbits(64)))
-    kept, place = np.unique(first, return_inverse=True)
-    return kept, place.astype(np.int32)
+    kept = np.flatnonzero(first == np.arange(first.size))
+    return kept, np.searchsorted(kept, first).astype(np.int32)
