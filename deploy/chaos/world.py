@@ -97,7 +97,7 @@ class World:
         self.store_url = f"redis://127.0.0.1:{settings.store_port}/0"
         self.api = f"http://127.0.0.1:{settings.api_port}"
         self.stack = enter(Stack(self.folder, settings, environment=environment))
-        self._own_env = self.stack.env
+        self._own_env = self.stack.env.copy()
         addresses = addresses_of(self.stack.env, self.bootstrap, self.store_url)
         self.recorder = enter(Recorder(addresses, [self.checkpoint]))
         acknowledge = self.recorder.acknowledge
