@@ -45,7 +45,7 @@ from index.predicates import (
 )
 from index.program import POLARITY_BITS, Programs
 from index.raising import raised
-from index.runs import begins_run
+from index.runs import begins_run, places_of_runs
 from index.spaces import Covers, SpaceColumns, divide, text_bounds
 from index.texts import words_of_text
 from index.threshold import Polarity
@@ -264,8 +264,7 @@ def _value_counts(
     equal = record[record["kind"] == PredicateKind.EQUAL]
     sets = record[record["kind"] == PredicateKind.IN]
     size = sets["size"].astype(np.int64)
-    first = np.cumsum(size) - size
-    member = np.repeat(sets["start"] - first, size) + np.arange(int(size.sum()))
+    member = places_of_runs(sets["start"], size)
     attribute = np.concatenate((equal["attribute"], np.repeat(sets["attribute"], size)))
     number = np.concatenate((equal["low"], predicates.member_number[member]))
     mark = np.concatenate((equal["low_residual"], predicates.member_mark[member]))

@@ -15,7 +15,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from index.lowering import encode, lower
+from index.growing import read_only
+from index.lowering import bounds_of, lower_each
 from index.model import Element, Operator, Predicate, Scalar
 from index.numbers import Number, split
 from index.predicates import (
@@ -24,13 +25,13 @@ from index.predicates import (
     STRING_MARK,
     PredicateColumns,
     PredicateKind,
-    read_only,
+    put_behind,
 )
+from index.runs import begins_run
 from index.vocabulary import Vocabulary
 
 _EQUALITIES = {Operator.EQ, Operator.IN}
 _RANGES = {Operator.LT, Operator.LE, Operator.GT, Operator.GE, Operator.BETWEEN}
-_LOWER_BOUNDS = {Operator.GT, Operator.GE}
 _OF_NUMBERS = {int, float}
 _OF_EQUALITY = {int, float, str}
 _EXACT = 2.0**53
@@ -58,15 +59,8 @@ def lower_all(
     ranges = [at for at, operator in enumerate(plain) if operator in _RANGES]
     _fill_ranges(record, is_left, _those(predicates, ranges), ranges)
     left = np.flatnonzero(is_left)
-    rest = encode(
-        [
-            (lower(predicates[at], vocabulary.string), attribute)
-            for at, attribute in zip(left.tolist(), record["attribute"][left].tolist(), strict=True)
-        ]
-    )
-    found = rest.record.copy()
-    found["start"] += np.where(found["kind"] == PredicateKind.IN, number.size, 0)
-    record[left] = found
+    rest = lower_each([predicates[at] for at in left.tolist()], vocabulary)
+    record[left] = put_behind(rest.record, number.size, 0)
     return PredicateColumns(
         read_only(record),
         read_only(np.concatenate((number, rest.member_number))),
@@ -119,8 +113,7 @@ def _ascending(keys: Keys, size: NDArray[np.int64]) -> tuple[Keys, NDArray[np.in
     run = np.repeat(np.arange(size.size), size)
     order = np.lexsort((mark, number, run))
     number, mark = number[order], mark[order]
-    is_new = np.ones(run.size, np.bool_)
-    is_new[1:] = np.diff(run) + (number[1:] != number[:-1]) + (mark[1:] != mark[:-1]) > 0
+    is_new = begins_run(run, number, mark)
     return (number[is_new], mark[is_new]), np.bincount(run[is_new], minlength=size.size)
 
 
@@ -131,7 +124,10 @@ def _fill_ranges(
     rows: list[int],
 ) -> None:
     """Fill the records of ordered comparisons of numbers."""
-    bounds = [_bounds(one) for one in predicates]
+    bounds = [
+        (-math.inf if low is None else low, math.inf if high is None else high)
+        for low, high in map(bounds_of, predicates)
+    ]
     if not set(map(type, chain.from_iterable(bounds))) <= _OF_NUMBERS:
         fits = [set(map(type, pair)) <= _OF_NUMBERS for pair in bounds]
         rows, bounds = list(compress(rows, fits)), list(compress(bounds, fits))
@@ -150,15 +146,6 @@ def _fill_ranges(
         is_strict = np.array([operator is strict for operator in operators])
         record[side][at], record[f"{side}_residual"][at] = number, residual + step * is_strict
     is_left[at] = False
-
-
-def _bounds(predicate: Predicate) -> tuple[Scalar, Scalar]:
-    """From the first up to the second; infinite where there is no bound."""
-    operand, operator = predicate.operand, predicate.operator
-    if operator is Operator.BETWEEN:
-        return cast(tuple[Scalar, Scalar], operand)
-    bound = cast(Scalar, operand)
-    return (bound, math.inf) if operator in _LOWER_BOUNDS else (-math.inf, bound)
 
 
 def _keys(values: Sequence[Number | str], vocabulary: Vocabulary) -> Keys:

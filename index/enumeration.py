@@ -24,7 +24,7 @@ from index.kernels.points import PointColumns
 from index.points import names_points, numbered_points, operands_of
 from index.predicates import PredicateColumns, PredicateKind
 from index.program import POLARITY_BITS
-from index.runs import begins_run
+from index.runs import begins_run, places_of_runs
 from index.spaces import Covers, Facet, SpaceColumns, divide
 from index.threshold import Polarity
 
@@ -105,7 +105,7 @@ def _cells(
     run_start = covers.run_start[position[leaf_of]]
     run_count = covers.run_start[position[leaf_of] + 1] - run_start
     owner = np.repeat(leaf_of, run_count)
-    run = np.repeat(run_start, run_count) + _within(run_count)
+    run = places_of_runs(run_start, run_count)
     first, last = covers.first[run].astype(np.int64), covers.last[run].astype(np.int64)
     record = predicates.record[leaves[owner] >> POLARITY_BITS]
     attribute = record["attribute"].astype(np.int64)
@@ -122,17 +122,9 @@ def _cells(
     is_high = is_number & (np.isposinf(record["high"]) | is_high & ends)
     width = np.maximum(last - first + 1, 0)
     at = np.repeat(np.arange(run.size), width)
-    cell = first[at] + _within(width)
+    cell = places_of_runs(first, width)
     is_exact = ((cell > first[at]) | is_low[at]) & ((cell < last[at]) | is_high[at])
     is_exact &= record["kind"][at] != PredicateKind.LIKE
     string_cut = spaces.string_cut_start[attribute].astype(np.int64)
     string_cut += spaces.number_cut_double.size + spaces.number_cut_start.size - 1
     return owner[at], np.where(is_number, cut, string_cut)[at] + attribute[at] + cell, is_exact
-
-
-def _within(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The places within runs of these sizes."""
-    within: NDArray[np.int64] = np.arange(int(sizes.sum())) - np.repeat(
-        np.cumsum(sizes) - sizes, sizes
-    )
-    return within

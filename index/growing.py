@@ -10,6 +10,13 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 CAPACITY_MIN = 64
 
 
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that kernels compile one version for, whether the array is ours or mapped."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 class GrowingArray:
     """A one-dimensional array with room at its end; appending takes amortised constant time.
 

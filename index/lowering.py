@@ -6,12 +6,12 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import NamedTuple, cast
 
 import numpy as np
 
 from index.casefold import fold
+from index.growing import read_only
 from index.json_writer import to_json
 from index.model import Element, Instant, Now, Operator, Predicate, Quantifier, Scalar
 from index.numbers import Number, split
@@ -27,8 +27,8 @@ from index.predicates import (
     TEXT_END,
     PredicateColumns,
     PredicateKind,
-    read_only,
 )
+from index.vocabulary import Vocabulary
 
 Key = tuple[float, int]
 CodeOf = Callable[[bytes, bool], int]
@@ -49,11 +49,6 @@ _PRESENCE_KIND = {
 }
 _LOWER_BOUNDS = Operator.GT, Operator.GE
 _OF_TIME = {Instant, Now}
-_OF_NUMBERS = {int, float}
-_SPLIT_NUMBERS_MAX = 65_536
-"""Remembered: operands of many subscriptions are few different numbers."""
-
-_split_again = lru_cache(_SPLIT_NUMBERS_MAX)(split)
 
 
 class Lowered(NamedTuple):
@@ -86,21 +81,16 @@ def _equality(predicate: Predicate, code_of: CodeOf) -> Lowered:
     operand = predicate.operand
     operands = operand if isinstance(operand, tuple) else (cast(Scalar, operand),)
     types = set(map(type, operands))
-    if types <= _OF_NUMBERS:
-        return _equal_one_of(set(map(_split_again, cast(tuple[Number, ...], operands))), 0)
-    if types <= _OF_TIME:
-        return Lowered(PredicateKind.OPAQUE_EQUAL, needles=(_spelling(predicate),))
     if not types.isdisjoint(_OF_TIME):
+        if types <= _OF_TIME:
+            return Lowered(PredicateKind.OPAQUE_EQUAL, needles=(_spelling(predicate),))
         return Lowered(PredicateKind.OPAQUE_VALUE, needles=(_digest(predicate),))
     nocase = predicate.nocase and str in types
     keys = {_key(operand, nocase, code_of) for operand in operands}
-    return _equal_one_of(keys, NOCASE if nocase else 0)
-
-
-def _equal_one_of(keys: set[Key], flags: int) -> Lowered:
+    flags = NOCASE if nocase else 0
     if len(keys) == 1:
-        return Lowered(PredicateKind.EQUAL, flags, keys.pop())
-    return Lowered(PredicateKind.IN, flags, _NONE, _NONE, tuple(sorted(keys)))
+        return Lowered(PredicateKind.EQUAL, flags, low=keys.pop())
+    return Lowered(PredicateKind.IN, flags, members=tuple(sorted(keys)))
 
 
 def _key(operand: Scalar, nocase: bool, code_of: CodeOf) -> Key:
@@ -113,7 +103,7 @@ def _key(operand: Scalar, nocase: bool, code_of: CodeOf) -> Key:
 
 def _range(predicate: Predicate, _: CodeOf) -> Lowered:
     """The bounds of an ordered comparison, made closed for numbers and half-open for strings."""
-    low, high = _bounds(predicate)
+    low, high = bounds_of(predicate)
     types = {type(low), type(high)}
     if not types.isdisjoint(_OF_TIME):
         return Lowered(PredicateKind.OPAQUE_TEXT, needles=(_spelling(predicate),))
@@ -121,15 +111,16 @@ def _range(predicate: Predicate, _: CodeOf) -> Lowered:
         return _text_range(predicate.operator, cast(str | None, low), cast(str | None, high))
     lowest, highest = _LOWEST, _HIGHEST
     if low is not None:
-        number, residual = _split_again(cast(Number, low))
+        number, residual = split(cast(Number, low))
         lowest = number, residual + (predicate.operator is Operator.GT)
     if high is not None:
-        number, residual = _split_again(cast(Number, high))
+        number, residual = split(cast(Number, high))
         highest = number, residual - (predicate.operator is Operator.LT)
-    return Lowered(PredicateKind.RANGE, 0, lowest, highest)
+    return Lowered(PredicateKind.RANGE, low=lowest, high=highest)
 
 
-def _bounds(predicate: Predicate) -> tuple[Scalar | None, Scalar | None]:
+def bounds_of(predicate: Predicate) -> tuple[Scalar | None, Scalar | None]:
+    """From the first up to the second, of an ordered comparison; None where there is no bound."""
     if predicate.operator is Operator.BETWEEN:
         return cast(tuple[Scalar, Scalar], predicate.operand)
     bound = cast(Scalar, predicate.operand)
@@ -223,6 +214,14 @@ _LOWERINGS: dict[Operator, Callable[[Predicate, CodeOf], Lowered]] = {
     **dict.fromkeys(_PRESENCE_KIND, _presence),
 }
 """How each of the positive operators is lowered."""
+
+
+def lower_each(
+    predicates: Sequence[Predicate | Element], vocabulary: Vocabulary
+) -> PredicateColumns:
+    """Columns of positive predicates, in their order, lowered one by one."""
+    code_of, attribute_of = vocabulary.string, vocabulary.attribute
+    return encode([(lower(one, code_of), attribute_of(one.path)) for one in predicates])
 
 
 def encode(placed: Sequence[Placed]) -> PredicateColumns:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.bulk_lowering import lower_all
-from index.growing import GrowingArray
+from index.growing import GrowingArray, read_only
 from index.kernels.byte_copies import copy_bytes
 from index.kernels.predicate_interning import (
     PredicateWords,
@@ -18,10 +18,17 @@ from index.kernels.predicate_interning import (
     find_predicates,
     first_equals,
 )
-from index.lowering import encode, lower
+from index.lowering import lower_each
 from index.model import Element, Predicate
 from index.opaque import opaque_predicate
-from index.predicates import NOCASE, RECORD, PredicateColumns, PredicateKind, read_only
+from index.predicates import (
+    NOCASE,
+    RECORD,
+    PredicateColumns,
+    PredicateKind,
+    put_behind,
+)
+from index.runs import places_of_runs
 from index.vocabulary import Vocabulary
 
 BULK_MIN = 64
@@ -104,7 +111,8 @@ class PredicateTable:
 
     def numbers(self, predicates: Sequence[Predicate | Element]) -> NDArray[np.int64]:
         """[n] the numbers of many predicates; much cheaper than one by one."""
-        columns = self._lowered(predicates)
+        lowered = lower_all if len(predicates) >= BULK_MIN else lower_each
+        columns = lowered(predicates, self.vocabulary)
         self._file()  # after opening a snapshot nothing is filed yet
         numbers = find_predicates(self._words(), self._slots, words_of(columns), self._seed)
         new = np.flatnonzero(numbers < 0)
@@ -112,13 +120,6 @@ class PredicateTable:
             is_some = new.size < numbers.size
             numbers[new] = self._append(some_predicates(columns, new) if is_some else columns)
         return numbers
-
-    def _lowered(self, predicates: Sequence[Predicate | Element]) -> PredicateColumns:
-        vocabulary = self.vocabulary
-        if len(predicates) >= BULK_MIN:
-            return lower_all(predicates, vocabulary)
-        code_of, attribute_of = vocabulary.string, vocabulary.attribute
-        return encode([(lower(one, code_of), attribute_of(one.path)) for one in predicates])
 
     def _append(self, added: PredicateColumns) -> NDArray[np.int64]:
         """Append what is not in the table, and return the number of each."""
@@ -128,10 +129,8 @@ class PredicateTable:
         if kept.size < place.size:
             added = some_predicates(added, kept)
         first = len(self)
-        record = added.record.copy()
-        is_set = record["kind"] == PredicateKind.IN
-        record["start"] += np.where(is_set, len(self._member_number), len(self._needle_start) - 1)
-        self._records.extend(record)
+        behind = len(self._member_number), len(self._needle_start) - 1
+        self._records.extend(put_behind(added.record, *behind))
         self._member_number.extend(added.member_number)
         self._member_mark.extend(added.member_mark)
         self._needle_start.extend(added.needle_start[1:] + len(self._needle))
@@ -183,8 +182,8 @@ def some_predicates(columns: PredicateColumns, rows: NDArray[np.int64]) -> Predi
 def _spans(record: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where the operands of records lie, all in turn, and where each record's begin among these."""
     size = record["size"].astype(np.int64)
-    first = np.cumsum(size) - size
-    return np.repeat(record["start"] - first, size) + np.arange(size.sum()), first
+    first: NDArray[np.int64] = np.cumsum(size) - size
+    return places_of_runs(record["start"], size), first
 
 
 def distinct_numbers(columns: PredicateColumns) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,12 +101,11 @@ class PredicateColumns(NamedTuple):
     needle: NDArray[np.uint8]
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The array itself, which nobody may write to from now on, as views of growing arrays are:
-    kernels are compiled once.
-    """
-    array.flags.writeable = False
-    return array
+def put_behind(record: NDArray[np.void], member_count: int, needle_count: int) -> NDArray[np.void]:
+    """A copy of records whose operands come behind so many members and needles of others."""
+    moved = record.copy()
+    moved["start"] += np.where(record["kind"] == PredicateKind.IN, member_count, needle_count)
+    return moved
 
 
 def needles_of(predicates: PredicateColumns, number: int) -> list[bytes]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from index.kernels.rows import copy_programs
 from index.predicate_table import distinct_numbers, some_predicates
-from index.predicates import RECORD, PredicateColumns, PredicateKind
+from index.predicates import RECORD, PredicateColumns, put_behind
 from index.program import Programs
 from index.row_store import Arrays, RowStore
 from index.vocabulary import Vocabulary
@@ -24,10 +24,8 @@ def joined(vocabulary: Vocabulary, parts: Sequence[tuple[RowStore, NDArray[np.in
             arrays = store.copy_of(rows)
             continue
         copy = store.copy_of(rows, arrays["record"].size)
-        record = copy["record"] = copy["record"].copy()
-        is_set = record["kind"] == PredicateKind.IN
-        record["start"][is_set] += arrays["member_number"].size
-        record["start"][~is_set] += arrays["needle_start"].size - 1
+        behind = arrays["member_number"].size, arrays["needle_start"].size - 1
+        copy["record"] = put_behind(copy["record"], *behind)
         arrays = {name: _appended(name, arrays[name], copy[name]) for name in arrays}
     if len(parts) > 1:
         _share_predicates(arrays)

@@ -138,13 +138,7 @@ def _push(node: Filter, polarity: Polarity) -> ThresholdTree:
 def _push_all(count: int, children: tuple[Filter, ...], polarity: Polarity) -> ThresholdTree:
     """At least `count` of the children, asked with one polarity: AND is all of n, OR is one."""
     need = count if polarity in _UPRIGHT else len(children) - count + 1
-    return gate(
-        need,
-        [
-            leaf_of(child, polarity) if isinstance(child, Predicate) else _push(child, polarity)
-            for child in children
-        ],
-    )
+    return gate(need, [_push(child, polarity) for child in children])
 
 
 def leaf_of(predicate: Predicate, polarity: Polarity) -> Leaf:
@@ -180,11 +174,8 @@ def leaf_of(predicate: Predicate, polarity: Polarity) -> Leaf:
 
 def gate(need: int, children: Iterable[ThresholdTree]) -> ThresholdTree:
     """A gate in the form that `Gate` promises: constants folded, lone children and nests gone."""
-    given = tuple(children)
-    if need == len(given) > 1 and Gate not in map(type, given):
-        return Gate(need, given)  # a plain conjunction: most filters are
     kept: list[ThresholdTree] = []
-    for child in given:
+    for child in children:
         if child is ALWAYS:
             need -= 1
         elif child is not NEVER:

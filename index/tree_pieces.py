@@ -49,6 +49,7 @@ from index.predicates import (
     PredicateKind,
 )
 from index.program import POLARITY_BITS
+from index.runs import places_of_runs
 from index.spaces import text_bounds
 from index.threshold import Polarity
 
@@ -130,8 +131,7 @@ def _points(
     single = np.flatnonzero((kind == PredicateKind.EQUAL) | (kind == PredicateKind.IS_NULL))
     sets = np.flatnonzero(kind == PredicateKind.IN)
     size = record["size"][sets].astype(np.int64)
-    member = np.repeat(record["start"][sets] - (np.cumsum(size) - size), size)
-    member = member + np.arange(member.size)
+    member = places_of_runs(record["start"][sets], size)
     owner = np.concatenate((single, np.repeat(sets, size)))
     number = np.concatenate((record["low"][single], predicates.member_number[member]))
     mark = np.concatenate((record["low_residual"][single], predicates.member_mark[member]))

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from index.byte_strings import ByteStrings, seed_of
+from index.growing import read_only
 from index.kernels.hashing import (
     ATTRIBUTE,
     NAME_SIZE,
@@ -38,6 +39,8 @@ from index.kernels.hashing import (
     insert_strings,
 )
 from index.model import Path
+
+Named = TypeVar("Named")
 
 _ROOT = 0
 _PARTS = ("start", "text", "slot")
@@ -155,11 +158,7 @@ class Vocabulary:
 
     def attributes(self, paths: Sequence[Path]) -> list[int]:
         """The numbers of many attributes."""
-        number_of = self._number_of
-        numbers = [number_of.get(path, -1) for path in paths]
-        if -1 not in numbers:
-            return numbers
-        return [self.attribute(paths[at]) if n < 0 else n for at, n in enumerate(numbers)]
+        return _numbers(self._number_of, self.attribute, paths)
 
     def attribute_or_none(self, path: Path) -> int | None:
         """The number of an attribute, or None if no predicate names it."""
@@ -216,11 +215,7 @@ class Vocabulary:
 
     def strings(self, texts: Sequence[bytes]) -> list[int]:
         """The codes of many operand strings, none of them folded."""
-        code_of = self._code_of
-        codes = [code_of.get(text, -1) for text in texts]
-        if -1 not in codes:
-            return codes
-        return [self.string(texts[at]) if code < 0 else code for at, code in enumerate(codes)]
+        return _numbers(self._code_of, self.string, texts)
 
     def string_or_none(self, text: bytes) -> int | None:
         """The code of an operand string, or None if it has none."""
@@ -252,12 +247,12 @@ class Vocabulary:
                 self._file_strings()
                 self._file_nodes()
                 columns = self._columns = VocabularyColumns(
-                    node_slot=_read_only(self._names.slot),
-                    node=_read_only(self._node),
-                    name_text=_read_only(self._names.text),
-                    string_slot=_read_only(self._strings.slot),
-                    string_start=_read_only(self._strings.start),
-                    string_text=_read_only(self._strings.text),
+                    node_slot=read_only(self._names.slot),
+                    node=read_only(self._node),
+                    name_text=read_only(self._names.text),
+                    string_slot=read_only(self._strings.slot),
+                    string_start=read_only(self._strings.start),
+                    string_text=read_only(self._strings.text),
                     seed=self._seed,
                     attribute_count=len(self._attribute_node),
                     string_count=self._string_count,
@@ -311,8 +306,11 @@ class Vocabulary:
             self._filed_attributes += len(new)
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that kernels compile one version for, whether the array is ours or mapped."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+def _numbers(
+    known: Mapping[Named, int], number_of: Callable[[Named], int], names: Sequence[Named]
+) -> list[int]:
+    """The numbers of many names: those that are known at the cost of one look each."""
+    numbers = [known.get(name, -1) for name in names]
+    if -1 not in numbers:
+        return numbers
+    return [number_of(name) if n < 0 else n for name, n in zip(names, numbers, strict=True)]

@@ -19,6 +19,7 @@ from index.kernels.hashing import hash_under
 from index.kernels.points import PointColumns
 from index.predicates import PredicateColumns
 from index.program import POLARITY_BITS
+from index.runs import places_of_runs
 
 DEPTH_MAX = 16
 """Tests that the tree branches on; rows that share as many lie at one node."""
@@ -62,9 +63,8 @@ def reordered(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The tests of the rows in another order."""
     size = np.diff(start)[order]
-    ends = np.cumsum(size)
-    at = np.arange(test.size) + np.repeat(start[order] - (ends - size), size)
-    return test[at], np.concatenate(([0], ends))
+    at = places_of_runs(start[order], size)
+    return test[at], np.concatenate(([0], np.cumsum(size)))
 
 
 @leaf
