@@ -44,7 +44,7 @@ MODULES = (
     clock_faults,
 )
 """Importing them fills the catalogue."""
-RUNS_OF_A_STACK = 10
+RUNS_OF_A_STACK = 25
 """Later runs find what earlier ones left, but log and topics shall not grow for hours."""
 LOAD_BEFORE_S = 2.0
 LOAD_AFTER_S = 2.0
