@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import IO
 
 from deploy import broker, jars
+from deploy.class_archive import spark_archive
 from deploy.environment import UserError, child_environment, find_java
 from deploy.obstacles import begin_log, refuse_full_disk, refuse_taken_port, why_ended
 from deploy.processes import (
@@ -240,6 +241,8 @@ class Stack:
             find_java()
         if "driver" in self.names:
             self.env["HERALD_JARS_DIR"] = str(jars.connector_dir(self.log("jars")))
+            if archive := spark_archive(self.log("class-archive")):
+                self.env["HERALD_CLASS_ARCHIVE"] = str(archive)
 
     def _launch(self, service: Service) -> None:
         log = self.log(service.name)

@@ -105,6 +105,10 @@ class StreamingSettings(BaseSettings):
     jars_dir: Path | None = Field(
         default=None, description="Folder with the jar files of Spark's Kafka connector."
     )
+    class_archive: Path | None = Field(
+        default=None,
+        description="Archive of Spark's classes for the driver's JVM; ./herald makes one.",
+    )
     master: str = Field(default="local[2]", description="Spark master.")
     driver_memory: str = Field(
         default="1g", description="Heap of the driver's JVM, taken at the start."

@@ -69,6 +69,8 @@ def session_options(settings: StreamingSettings, scratch: Path) -> dict[str, str
         # A heap that is taken at once and collected in place stays as large as it is.
         f"-Xms{settings.driver_memory} -XX:+AlwaysPreTouch -XX:+UseSerialGC",
     ]
+    if settings.class_archive is not None:
+        java_options.append(f'"-XX:SharedArchiveFile={settings.class_archive.absolute()}"')
     options = {
         "spark.driver.memory": settings.driver_memory,
         "spark.executor.memory": settings.executor_memory,

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from deploy import jars
+from deploy.class_archive import spark_archive
 from deploy.environment import UserError, child_environment, find_java, state_dir
 from deploy.services import SERVICE_NAMES
 from deploy.state import StackState, is_owned, log_file, read_state
@@ -80,6 +81,7 @@ def fetch(services: list[str], folder: Path) -> None:
         jars.broker_dir(log_file(folder, "jars"))
     if "driver" in services:
         jars.connector_dir(log_file(folder, "jars"))
+        spark_archive(log_file(folder, "class-archive"))
 
 
 def start_supervisor(services: list[str], folder: Path) -> subprocess.Popen[bytes]:

@@ -18,6 +18,7 @@ import orjson
 import pytest
 
 from deploy.processes import stop
+from deploy.roles import DRIVER_JVM, by_role
 from deploy.settings import StackSettings
 from deploy.stack import Stack
 from store import StoreSettings, SubscriptionStore, open_store
@@ -113,6 +114,12 @@ def test_both_cloudevents_modes_and_a_change_of_mind(
         publisher.flush()
         out.read_for(3)
         assert len(out.messages) == 2
+
+
+def test_the_driver_starts_with_an_archive_of_classes(stack: Stack) -> None:
+    mains = {name: record.pid for name, record in stack.state.services.items()}
+    (java,) = by_role(stack.stack_id, mains)[DRIVER_JVM]
+    assert stack.env["HERALD_CLASS_ARCHIVE"] in Path(f"/proc/{java.pid}/maps").read_text()
 
 
 def test_what_is_no_event_is_a_dead_letter(stack: Stack, publisher: Publisher) -> None:

@@ -1,0 +1,80 @@
+"""Class archive: Spark's classes, parsed and checked once, for every later JVM to map.
+
+A driver loads some ten thousand classes before its first batch, which takes half of its start. Java
+keeps them in a file that fits one virtual machine and one class path, so it lies beside the jar
+files, in the virtual environment. A JVM whose class path or version differs does without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from deploy.environment import child_environment, find_java
+from deploy.jars import exclusive, spark_jars_dir
+
+SAMPLE = Path(__file__).resolve().parent / "spark_sample.py"
+TIMEOUT_S = 300
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xlog:cds*=off"
+"""The collector of the driver, for an archive fits one; the quick compiler; no word on each class
+that cannot be kept."""
+
+
+def spark_archive(log: Path) -> Path | None:
+    """The archive of this environment, made if there is none yet; None where none can be made.
+
+    A start without it takes longer and is otherwise the same, so a failure stands in the log alone,
+    and is not repeated at each start.
+    """
+    archive = archive_path(find_java())
+    if archive.exists():
+        return archive
+    folder, failed = archive.parent, archive.with_suffix(".failed")
+    if failed.exists() or not os.access(folder, os.W_OK):
+        return None
+    with exclusive(folder / "herald-spark.lock"):
+        if archive.exists():  # another caller was first
+            return archive
+        for older in folder.glob("herald-spark-*.*"):
+            older.unlink()
+        make(archive, log)
+        if archive.exists():
+            return archive
+        failed.touch()
+    return None
+
+
+def archive_path(java: str) -> Path:
+    """Where the archive of a Java and of the Spark of this environment lies."""
+    told = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
+    digest = hashlib.sha256(f"{java}\n{told}\n{SAMPLE.read_text(encoding='utf-8')}".encode())
+    for jar in sorted(spark_jars_dir().glob("*.jar")):
+        stat = jar.stat()  # Java compares the same
+        digest.update(f"{jar} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return Path(sys.prefix) / f"herald-spark-{digest.hexdigest()[:12]}.jsa"
+
+
+def make(archive: Path, log: Path) -> None:
+    """Run a sample of what a driver does, and have its JVM leave its classes in `archive`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    spark_home = spark_jars_dir().parent
+    with tempfile.TemporaryDirectory(dir=archive.parent) as workspace, log.open("ab") as output:
+        draft = Path(workspace) / "spark.jsa"
+        options = f"-XX:ArchiveClassesAtExit={draft} {JAVA_OPTIONS}"
+        command = [str(spark_home / "bin" / "spark-submit"), "--driver-java-options", options]
+        with suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                [*command, str(SAMPLE), workspace],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**child_environment(), "SPARK_HOME": str(spark_home)},
+                timeout=TIMEOUT_S,
+            )
+        with suppress(FileNotFoundError):
+            draft.rename(archive)
