@@ -152,13 +152,13 @@ class PredicateTable:
 
 
 def words_of(columns: PredicateColumns) -> PredicateWords:
-    """The same memory as words."""
+    """The same memory as words, read-only wherever it is from: kernels are compiled once."""
     return PredicateWords(
-        columns.record.view(np.uint64).reshape(-1, _WORDS),
-        columns.member_number.view(np.uint64),
-        columns.member_mark,
-        columns.needle_start,
-        columns.needle,
+        read_only(columns.record.view(np.uint64).reshape(-1, _WORDS)),
+        read_only(columns.member_number.view(np.uint64)),
+        read_only(columns.member_mark),
+        read_only(columns.needle_start),
+        read_only(columns.needle),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from index.growing import read_only
 from index.kernels.rows import copy_programs
 from index.predicate_table import distinct_numbers, some_predicates
 from index.predicates import RECORD, PredicateColumns, put_behind
@@ -43,7 +44,7 @@ def _share_predicates(arrays: Arrays) -> None:
     if kept.size == numbers.size:
         return
     arrays |= some_predicates(columns, kept)._asdict()
-    start, code = arrays["program_start"], arrays["program_code"]
+    start, code = read_only(arrays["program_start"]), read_only(arrays["program_code"])
     shared = Programs(np.empty_like(start), np.empty_like(code))
     copy_programs(Programs(start, code), np.arange(start.size - 1, dtype=np.int32), numbers, shared)
     arrays["program_start"], arrays["program_code"] = shared

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from index.answers import visible_hits
 from index.byte_strings import seed_of
 from index.filter_json import loads_json, parse_json, to_json
-from index.growing import GrowingArray
+from index.growing import GrowingArray, read_only
 from index.kernels.byte_copies import copy_bytes
 from index.kernels.cover import count_leaves
 from index.kernels.hashing import find_string, hash_bytes, insert_strings
@@ -285,7 +285,8 @@ class RowStore:
             living = np.flatnonzero(self.died == NEVER).tolist()
             self._row_of = {self.id_of(row): row for row in living}
             return
-        ids = self._bytes["id"].columns()
+        start, text = self._bytes["id"].columns()
+        ids = read_only(start), read_only(text)
         self._id_seed = seed_of(b"", *ids)
         self._id_slot = np.zeros(1 << (2 * len(self)).bit_length(), np.uint64)
         insert_strings(self._id_slot, ids, 0, len(self), self._id_seed)

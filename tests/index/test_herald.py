@@ -16,6 +16,7 @@ from index.algorithms.herald import Herald, RecordTable
 from index.algorithms.scan import Scan
 from index.columns import EventBatch
 from index.events import encode
+from index.frozen import frozen
 from index.kernels import leaf, record_memory
 from index.kernels.cover import count_leaves
 from index.kernels.event_memory import new_event_memory
@@ -122,6 +123,7 @@ def check_leaf_tests(nodes: list[Filter], events: list[dict[str, Any]]) -> int:
     used = np.flatnonzero(leaf_count)
     every = np.ones(used.size, np.bool_)
     lookup, _ = build_lanes(predicates, used, leaf_count[used], every, rows.attribute_count)
+    frozen(lookup)  # as a segment has it, so that kernels are compiled once
     search = TextSearch(lookup.texts)
     batch = encode(events, rows.vocabulary).columns
     scratch = new_scratch(rows.attribute_count)

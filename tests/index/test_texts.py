@@ -16,6 +16,7 @@ from index.algorithms.herald import Herald, RecordTable
 from index.algorithms.scan import Scan
 from index.evaluate import truth
 from index.events import encode
+from index.frozen import frozen
 from index.kernels.cover import count_leaves
 from index.kernels.lanes import Lookup
 from index.lanes import build_lanes
@@ -68,6 +69,7 @@ def looked_up(rows: Rows) -> tuple[Lookup, list[int]]:
     used = np.flatnonzero(leaf_count)
     every = np.ones(used.size, np.bool_)
     lookup, _ = build_lanes(predicates, used, leaf_count[used], every, rows.attribute_count)
+    frozen(lookup)  # as a segment has it, so that kernels are compiled once
     return lookup, used.tolist()
 
 
