@@ -29,6 +29,8 @@ class GrowingArray:
     def __init__(self, dtype: DTypeLike, initial: NDArray[Any] | None = None) -> None:
         self._array: NDArray[Any] = np.empty(0, dtype) if initial is None else initial
         self._length = len(self._array)
+        self._viewed: tuple[NDArray[Any], NDArray[Any]] | None = None
+        """The last view, and of which array: to make one takes as long as a short kernel."""
 
     def __len__(self) -> int:
         return self._length
@@ -58,8 +60,13 @@ class GrowingArray:
 
     def view(self) -> NDArray[Any]:
         """The elements so far, without copying."""
-        view = self._array[: self._length]
+        array, length = self._array, self._length
+        viewed = self._viewed
+        if viewed is not None and viewed[0] is array and len(viewed[1]) == length:
+            return viewed[1]
+        view = array[:length]
         view.flags.writeable = False
+        self._viewed = array, view
         return view
 
     def _grow(self, length: int) -> None:

@@ -90,14 +90,18 @@ def suits_events(memory: EventMemory, batch: EventBatch, texts_of_event: int) ->
     return not memory.touched.size or touched * memory.unsure.size <= memory.touched.size
 
 
+@leaf
 def _most_of_an_event(batch: EventBatch, texts: int) -> tuple[int, int]:
     """At most so many words are changed by an event, and so many parts are its own."""
-    entries = np.diff(batch.entry_start)
-    values = np.diff(batch.value_start[batch.entry_start])
-    # Existence and presence of an attribute; a point and at most two cells of a number, or two
-    # points and a cell of a string.
-    parts = int((2 * entries + 3 * values).max(initial=0))
-    return int((8 * entries).max(initial=0)), parts + texts
+    words, parts = 0, 0
+    for event in range(batch.entry_start.size - 1):
+        start, stop = int(batch.entry_start[event]), int(batch.entry_start[event + 1])
+        entries = stop - start
+        values = int(batch.value_start[stop] - batch.value_start[start])
+        # Existence and presence of an attribute; a point and at most two cells of a number, or two
+        # points and a cell of a string.
+        words, parts = max(words, 8 * entries), max(parts, 2 * entries + 3 * values)
+    return words, parts + texts
 
 
 @leaf
