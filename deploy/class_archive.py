@@ -61,6 +61,7 @@ def archive_path(java: str) -> Path:
 
 def make(archive: Path, log: Path) -> None:
     """Run a sample of what a driver does, and have its JVM leave its classes in `archive`."""
+    print("herald: writing an archive of Spark's classes (once)", file=sys.stderr)
     log.parent.mkdir(parents=True, exist_ok=True)
     spark_home = spark_jars_dir().parent
     with tempfile.TemporaryDirectory(dir=archive.parent) as workspace, log.open("ab") as output:
