@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from index.kernels import inlined, leaf
 from index.kernels.hashing import fold_product, hash_under
+from index.kernels.prefetch import prefetch
 
 _PAIR_MULTIPLIER = np.uint64(0xE7037ED1A0B428DB)
 _PAIR_SEED = np.uint64(0x8EBC6AF09C88C6E3)
@@ -62,6 +63,12 @@ def has_bit(bits: NDArray[np.uint64], value: np.uint64) -> bool:
     """False only if the hash was never entered."""
     place = value & np.uint64(bits.size * 64 - 1)
     return bool((bits[place >> _SIX] >> (place & _IN_WORD)) & _ONE != _ZERO)
+
+
+@inlined
+def ask_for_bit(bits: NDArray[np.uint64], value: np.uint64) -> None:
+    """Begin to load what `has_bit` will read."""
+    prefetch(bits, int(np.int64((value & np.uint64(bits.size * 64 - 1)) >> _SIX)))
 
 
 @njit(cache=True, nogil=True)

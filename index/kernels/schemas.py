@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from index.kernels import inlined, leaf
 from index.kernels.event_memory import PARTS, EventMemory
-from index.kernels.keys import find_bucket, has_bit, insert_bucket, pair_of
+from index.kernels.keys import ask_for_bit, find_bucket, has_bit, insert_bucket, pair_of
 
 SCHEMA_LANES_MAX = 3
 TRIPLE_PARTS_MAX = 1 << 21
@@ -121,6 +121,7 @@ def list_event_keys(
     pass: to look for them in vain is cheaper than to ask for the schema of each pair.
     """
     part_count = int(memory.counts[PARTS])
+    filed = count
     for one in range(part_count):
         node = int(trie.root[memory.lane[one]])
         if node == 0:
@@ -136,7 +137,34 @@ def list_event_keys(
             count = _list_below(trie, key_filter, memory, (node, one, first), keys, count)
             if count < 0:
                 return -1
-    return count
+    return _keep_filed(key_filter, keys, filed, count)
+
+
+@inlined
+def _push(
+    key_filter: NDArray[np.uint64], keys: NDArray[np.uint64], count: int, key: np.uint64
+) -> int:
+    """Append a key, and ask for the word of the filter that tells whether it may be filed."""
+    ask_for_bit(key_filter, key)
+    keys[count] = key
+    return count + 1
+
+
+@inlined
+def _keep_filed(
+    key_filter: NDArray[np.uint64], keys: NDArray[np.uint64], first: int, stop: int
+) -> int:
+    """Leave of some keys those that may be filed; returns where they end.
+
+    All keys of an event are listed before, so their words of the filter are on their way; which
+    may be filed cannot be foreseen, so there is no branch.
+    """
+    kept = first
+    for at in range(first, stop):
+        key = keys[at]
+        keys[kept] = key
+        kept += int(has_bit(key_filter, key))
+    return kept
 
 
 @inlined
@@ -220,15 +248,6 @@ def _list_third(
         return -1
     prefix = child, place, _before_third(first, second)
     return int(_list_last(trie, key_filter, memory, prefix, keys, count))
-
-
-@inlined
-def _push(
-    key_filter: NDArray[np.uint64], keys: NDArray[np.uint64], count: int, key: np.uint64
-) -> int:
-    """Append a key if it may be filed; without a branch, for which it is cannot be foreseen."""
-    keys[count] = key
-    return count + int(has_bit(key_filter, key))
 
 
 @leaf
