@@ -32,30 +32,24 @@ def spark_archive(log: Path) -> Path | None:
     and is not repeated at each start.
     """
     archive = archive_path(find_java())
-    if archive.exists():
-        return archive
     folder, failed = archive.parent, archive.with_suffix(".failed")
-    if failed.exists() or not os.access(folder, os.W_OK):
-        return None
-    with exclusive(folder / "herald-spark.lock"):
-        if archive.exists():  # another caller was first
-            return archive
-        for older in folder.glob("herald-spark-*.*"):
-            older.unlink()
-        make(archive, log)
-        if archive.exists():
-            return archive
-        failed.touch()
-    return None
+    if not archive.exists() and not failed.exists() and os.access(folder, os.W_OK):
+        with exclusive(folder / "herald-spark.lock"):
+            if not archive.exists() and not failed.exists():  # else another caller was first
+                for older in folder.glob("herald-spark-*.*"):
+                    older.unlink()
+                make(archive, log)
+                if not archive.exists():
+                    failed.touch()
+    return archive if archive.exists() else None
 
 
 def archive_path(java: str) -> Path:
     """Where the archive of a Java and of the Spark of this environment lies."""
-    told = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
-    digest = hashlib.sha256(f"{java}\n{told}\n{SAMPLE.read_text(encoding='utf-8')}".encode())
-    for jar in sorted(spark_jars_dir().glob("*.jar")):
-        stat = jar.stat()  # Java compares the same
-        digest.update(f"{jar} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    digest = hashlib.sha256(SAMPLE.read_bytes())
+    for file in (Path(java).resolve(), *sorted(spark_jars_dir().glob("*.jar"))):
+        stat = file.stat()  # of jar files, Java compares the same
+        digest.update(f"{file} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     return Path(sys.prefix) / f"herald-spark-{digest.hexdigest()[:12]}.jsa"
 
 

@@ -64,8 +64,7 @@ class GrowingArray:
         viewed = self._viewed
         if viewed is not None and viewed[0] is array and len(viewed[1]) == length:
             return viewed[1]
-        view = array[:length]
-        view.flags.writeable = False
+        view = read_only(array[:length])
         self._viewed = array, view
         return view
 

@@ -14,13 +14,13 @@ from deploy.class_archive import archive_path, spark_archive
 
 @pytest.fixture(autouse=True)
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A virtual environment with one jar file, and a Java that tells nothing."""
+    """A virtual environment with one jar file, and a Java that is any file."""
     jar = tmp_path / "jars" / "spark.jar"
     jar.parent.mkdir()
     jar.write_bytes(b"classes")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.setattr(class_archive, "spark_jars_dir", lambda: jar.parent)
-    monkeypatch.setattr(class_archive, "find_java", lambda: "true")
+    monkeypatch.setattr(class_archive, "find_java", lambda: sys.executable)
     return tmp_path
 
 
@@ -39,7 +39,7 @@ def made_by(monkeypatch: pytest.MonkeyPatch, works: bool) -> list[Path]:
 
 def test_it_is_made_once(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = made_by(monkeypatch, works=True)
-    assert {spark_archive(environment / "log") for _ in range(3)} == {archive_path("true")}
+    assert {spark_archive(environment / "log") for _ in range(3)} == {archive_path(sys.executable)}
     assert len(tried) == 1
 
 
