@@ -26,7 +26,7 @@ from tests.simulation.schedule import (
 from tests.simulation.world import FAULTS
 
 BLOCK = 100
-FIXED_BLOCKS = 10
+FIXED_BLOCKS = 12
 SEEDS_MAX = 2**31
 
 
