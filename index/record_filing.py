@@ -23,8 +23,9 @@ from index.kernels.blocks import (
     new_drawing,
 )
 from index.kernels.cover import SINGLE_KEYS_MAX, Elements, count_leaves
+from index.kernels.digests import fill_digests
 from index.kernels.key_listing import list_filings, list_predicate_parts, mark_parts
-from index.kernels.lanes import ALL_LANES, LaneColumns, Lookup, mark_direct
+from index.kernels.lanes import ALL_LANES, WIDE, LaneColumns, Lookup, mark_direct
 from index.kernels.leaf_tests import mark_negated
 from index.kernels.probe import Compiled
 from index.kernels.record_filing import (
@@ -153,12 +154,14 @@ def file_records(compiled: Compiled, filing: Filing) -> RecordColumns:
         record = np.empty(words, np.uint64)
         fill_records(*sources, record)
     record = copied_to_lines(record[:words])
+    digest = np.empty(bucket_row.size, np.uint64)
+    fill_digests(record, int(lanes.first[WIDE]), digest)
     trie = build_trie(schemas.reshape(-1, 3), int(lanes.first[ALL_LANES]))
     open_rows = _open_rows(record, residue)
     is_residue = np.isin(open_rows, residue, assume_unique=True)
     programs = _programs_of(open_rows, is_residue, compiled, lookup, table, memory_of_tests[0])
     lanes = only_used(lanes, record, programs, schemas)
-    filed = lanes, trie, part_used, key_filter, slots, record, residue, elements
+    filed = lanes, trie, part_used, key_filter, slots, record, digest, residue, elements
     met = _expected_to_meet(elements, table)
     blocks = _blocks_of(lanes, record, slots)
     return RecordColumns(*filed, met, lookup.texts, programs, blocks)

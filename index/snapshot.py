@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from index.cache_lines import LINE_BYTES
 
 MAGIC = b"HERALDIX"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 ALIGNMENT = LINE_BYTES
 """One cache line; also enough for any vector load."""
 HEADER_BYTES_MAX = 1 << 26

@@ -12,6 +12,7 @@ Layout   lanes      attribute, facet -> lane; value -> code, part    index.kerne
          trie       schemas, which are sets of lanes                 index.kernels.schemas
          table      key, of parts -> bucket of records
          record     uint64[filings, 8]                               index.kernels.record_filing
+         digest     uint64[filings]                                  index.kernels.digests
          blocks     the records of a dense bucket, by 64             index.kernels.blocks
          texts      prefixes, substrings, expressions and the like   index.texts
          programs   of rows that records leave open                  index.kernels.word_programs
@@ -24,7 +25,8 @@ Worked   s0: a = 1 AND b = 2 AND c < 3    s1: a = 1 AND b = 2 AND c > 5    s2: a
          A pair of a and b would be rarer, but not worth another lane and schema for two rows. The
          event a = 1, b = 2, c = 7 shows the word 100 on the lane of c's cells, and has two keys: s1
          passes its tests and matches, s0 fails; s2 is open, and its program decides.
-Cost     match O(schemas met + candidates), a cache line each; build O(filings) and a sort.
+Cost     match O(schemas met + candidates): a cache line for each bucket, and one for each row that
+         its digest does not rule out; build O(filings) and a sort.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ from index.access import Shares, words_of_filing
 from index.cache_lines import begins_line
 from index.column_segment import ColumnSegment
 from index.columns import EventBatch
-from index.kernels.lanes import ALL_LANES
+from index.kernels.digests import fill_digests
+from index.kernels.lanes import ALL_LANES, WIDE
 from index.kernels.probe import Compiled, Hits
 from index.kernels.record_filing import (
     MORE,
@@ -53,6 +56,8 @@ from index.kernels.record_memory import (
     BUCKETS,
     CANDIDATES,
     COUNTS,
+    DIGESTS,
+    DIGESTS_PASSED,
     FOR_CANDIDATES,
     FOR_HITS,
     FOR_KEYS,
@@ -159,6 +164,8 @@ class RecordTable(ColumnSegment[RecordColumns]):
             **self._sizes,
             "probe_count": int(self._counts[KEYS]),
             "bucket_visit_count": int(self._counts[BUCKETS]),
+            "digest_count": int(self._counts[DIGESTS]),
+            "digest_passed_count": int(self._counts[DIGESTS_PASSED]),
             "verified_count": int(self._counts[VERIFIED]),
             **super().stats(),
         }
@@ -176,6 +183,7 @@ class RecordTable(ColumnSegment[RecordColumns]):
             "lane_count": int(columns.lanes.first[ALL_LANES]),
             "table_bytes": columns.table.nbytes,
             "record_bytes": columns.record.nbytes,
+            "digest_bytes": columns.digest.nbytes,
             "filter_bytes": columns.key_filter.nbytes,
             "block_count": columns.blocks.first.size,
             "block_bytes": sum(part.nbytes for part in columns.blocks),
@@ -195,6 +203,9 @@ class RecordTable(ColumnSegment[RecordColumns]):
         assert np.isin(row, columns.elements.row).all(), "a row is filed without element"
         assert not np.isin(columns.residue, row).any(), "a row of the residue is filed, too"
         assert np.isin(row, rows).all() and np.isin(columns.residue, rows).all()
+        digest = np.empty(filed, np.uint64)
+        fill_digests(columns.record, int(columns.lanes.first[WIDE]), digest)
+        assert np.array_equal(columns.digest, digest), "a digest is another record's"
         more = lines[:, TESTS + 1] & MORE != 0
         ahead = lines[more, TESTS - 1].astype(np.int64)
         assert np.array_equal(np.sort(ahead), np.arange(filed, len(lines))), "a line is lost"

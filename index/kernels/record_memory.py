@@ -19,9 +19,9 @@ from index.kernels.text_runs import TextColumns
 from index.kernels.word_programs import WordPrograms
 
 GROUP_EVENTS_MIN, GROUP_EVENTS_MAX = 2, 1_024
-GROUP_WORDS_MAX = 1 << 17
-"""A megabyte of words of events: more events share what is read of records, but their words, which
-tests look up, should stay in the cache."""
+GROUP_WORDS_MAX = 1 << 15
+"""256 KiB of words of events: more events share what is read of records, but their words, which
+tests look up, should stay in the cache of the core."""
 GROUP_KEYS_MAX = 1 << 18
 GROUP_CANDIDATES_MAX = 1 << 18
 """Rows that the events of a group may find before it is closed, unless its first finds more."""
@@ -31,9 +31,10 @@ KEYS_AT_FIRST = 64
 FOR_KEYS, FOR_CANDIDATES, FOR_HITS = 1, 2, 3
 """What more room is needed for."""
 
-COUNTS = 5
-KEYS, BUCKETS, CANDIDATES, VERIFIED, HITS = range(COUNTS)
-"""Places in `RecordMemory.counts`: keys looked for, buckets found, rows in them, programs run."""
+COUNTS = 7
+KEYS, BUCKETS, CANDIDATES, DIGESTS, DIGESTS_PASSED, VERIFIED, HITS = range(COUNTS)
+"""Places in `RecordMemory.counts`: keys looked for, buckets found, rows in them, digests looked at
+and those that passed, programs run, hits."""
 
 
 class RecordColumns(NamedTuple):
@@ -44,7 +45,8 @@ class RecordColumns(NamedTuple):
     part_used: NDArray[np.uint64]  # [parts / 64] bits of parts that keys are made of
     key_filter: NDArray[np.uint64]
     table: NDArray[np.uint64]  # [slots, 2] see index.kernels.keys; bounds count records
-    record: NDArray[np.uint64]  # [filings * RECORD_WORDS] see index.kernels.record_filing
+    record: NDArray[np.uint64]  # [lines * RECORD_WORDS] see index.kernels.record_filing
+    digest: NDArray[np.uint64]  # [filings] see index.kernels.digests
     residue: NDArray[np.int32]  # rows without key, tried on every event
     elements: Elements  # what each row is filed under, for `explain`
     met: NDArray[np.float32]  # [elements] share of events that are expected to have the key
@@ -67,6 +69,7 @@ class RecordMemory(NamedTuple):
     digit: NDArray[np.int64]  # [DIGITS + 1] to sort with
     start: NDArray[np.int64]  # [group] where `passed` has the rows of each event
     stop: NDArray[np.int64]  # [group] and where they end by now
+    candidate: NDArray[np.uint64]  # [candidates] see index.kernels.candidates
     passed: NDArray[np.uint32]  # [2, candidates] see index.kernels.record_hits, and room to sort
     open_row: NDArray[np.int32]  # [candidates] those of an event that programs decide
     open_place: NDArray[np.int64]  # [candidates] places of their hits
@@ -92,6 +95,7 @@ def new_record_memory(
         np.empty(DIGITS + 1, np.int64),
         np.empty(group, np.int64),
         np.empty(group, np.int64),
+        np.empty(0, np.uint64),
         np.empty((2, 0), np.uint32),
         np.empty(0, np.int32),
         np.empty(0, np.int64),
@@ -123,6 +127,7 @@ def with_keys(memory: RecordMemory, count: int) -> RecordMemory:
 def with_candidates(memory: RecordMemory, count: int) -> RecordMemory:
     """The same memory with room for so many candidates."""
     return memory._replace(
+        candidate=np.empty(count, np.uint64),
         passed=np.empty((2, count), np.uint32),
         open_row=np.empty(count, np.int32),
         open_place=np.empty(count, np.int64),

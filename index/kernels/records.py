@@ -4,9 +4,10 @@
     2  the bucket of each key, its slot asked for some keys ahead
     3  (bucket, event) pairs by place of the bucket, so that memory is read in sequence, and a
        bucket that several events meet is read once
-    4  the tests of each record of a bucket, on each of its events; blocks of records at once where
-       a bucket is dense
-    5  what passed of each event, sorted by row, each once; programs decide what is open
+    4  the records of each bucket that pass by their digests, with each of its events; blocks of
+       records at once where a bucket is dense
+    5  the tests of each record, asked for some records ahead
+    6  what passed of each event, sorted by row, each once; programs decide what is open
 
 An event alone is a group of one, and takes the same way.
 """
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from index.columns import EventBatch
 from index.kernels import inlined, leaf
-from index.kernels.blocks import BLOCK_MIN, BLOCK_ROWS, first_block, rows_passing
+from index.kernels.candidates import list_candidates
 from index.kernels.event_memory import forget_parts, forget_words
 from index.kernels.event_texts import enter_texts
 from index.kernels.event_words import enter_words
@@ -42,7 +43,7 @@ from index.kernels.record_memory import (
 )
 from index.kernels.schemas import list_event_keys
 from index.kernels.text_runs import TextMemory
-from index.kernels.words import bits_below, trailing_zeros
+from index.kernels.words import bits_below
 
 _KEYS_AHEAD, _RECORDS_AHEAD = 16, 24
 _LANE = np.uint64(0xFFFF)
@@ -51,7 +52,6 @@ _LAST_LANE = np.uint64(48)
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 _ONE, _ZERO = np.uint64(1), np.uint64(0)
 _TWO, _THREE, _FOUR, _FIVE = np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(5)
-_BLOCK_MIN = np.uint64(BLOCK_MIN)
 _RECORD_WORDS, _LANES, _LAST = np.uint64(RECORD_WORDS), np.uint64(TESTS), np.uint64(TESTS + 1)
 
 
@@ -86,7 +86,7 @@ def match_groups(
             forget_words(memory.events, columns.lanes)
             return event, FOR_CANDIDATES, wanted + 1
         _sort_buckets(columns, memory, bucket_count)
-        _test_records(columns, memory, bucket_count)
+        _test_candidates(columns, memory, list_candidates(columns, memory, bucket_count))
         room = group * residue_count
         for at in range(group):
             room += memory.stop[at] - memory.start[at]
@@ -188,120 +188,33 @@ def _sort_buckets(columns: RecordColumns, memory: RecordMemory, bucket_count: in
 
 
 @leaf
-def _test_records(columns: RecordColumns, memory: RecordMemory, bucket_count: int) -> None:
-    """Fill `passed` with the rows whose records pass.
+def _test_candidates(columns: RecordColumns, memory: RecordMemory, count: int) -> None:
+    """Fill `passed` with the rows whose records pass, of so many candidates.
 
     Places are unsigned where they are used most: numba lets signed ones count from the end, too.
     """
     tested = np.uint64(columns.lanes.first[UNTESTED])
-    at = 0
-    # Bucket and record that are asked for next, some records ahead of those that are tested.
-    later, line = 0, memory.found[0, 0] >> _HALF
-    for _ in range(_RECORDS_AHEAD):
-        later, line = _ask_for_record(columns, memory, bucket_count, later, line)
-    while at < bucket_count:
-        first = memory.found[0, at] >> _HALF
-        record_stop = np.uint64(memory.found_stop[memory.found[0, at] & _LOW])
-        event_count = 0
-        while at < bucket_count and memory.found[0, at] >> _HALF == first:
-            memory.met[event_count] = memory.found_event[memory.found[0, at] & _LOW]
-            event_count += 1
-            at += 1
-        if record_stop - first >= _BLOCK_MIN:
-            block = first_block(columns.blocks, first)
-            if block >= 0:
-                first = _test_blocks(columns, memory, block, record_stop, event_count)
-                if later < at < bucket_count:
-                    later, line = at, memory.found[0, at] >> _HALF
-                    for _ in range(_RECORDS_AHEAD):
-                        later, line = _ask_for_record(columns, memory, bucket_count, later, line)
-        for record in range(first, record_stop):
-            later, line = _ask_for_record(columns, memory, bucket_count, later, line)
-            start = np.uint64(record) * _RECORD_WORDS
-            last = columns.record[start + _LAST]
-            row = np.uint32(last >> ROW_SHIFT << _ONE | (_ONE if last & OPEN else _ZERO))
-            for each in range(event_count):
-                event = np.uint64(memory.met[each])
-                if last & SPECIAL == _ZERO:
-                    passes = _passes(columns.record, memory.events.word, start, event * tested)
-                else:
-                    passes = _passes_slowly(columns, memory, start, event)
-                _add(memory, event, row | np.uint32(memory.events.unsure[event]), passes)
+    for at in range(min(_RECORDS_AHEAD, count)):
+        _ask_for_record(columns, memory, at)
+    for at in range(count):
+        _ask_for_record(columns, memory, min(at + _RECORDS_AHEAD, count - 1))
+        candidate = memory.candidate[at]
+        start, event = (candidate >> _HALF) * _RECORD_WORDS, candidate & _LOW
+        last = columns.record[start + _LAST]
+        row = np.uint32(last >> ROW_SHIFT << _ONE | (_ONE if last & OPEN else _ZERO))
+        if last & SPECIAL == _ZERO:
+            passes = _passes(columns.record, memory.events.word, start, event * tested)
+        else:
+            passes = _passes_slowly(columns, memory, start, event)
+        # Without a branch: a row that does not pass is overwritten by the next one.
+        place = np.uint64(memory.stop[event])
+        memory.passed[0, place] = row | np.uint32(memory.events.unsure[event])
+        memory.stop[event] = np.int64(place) + int(passes)
 
 
 @inlined
-def _add(memory: RecordMemory, event: np.uint64, row: np.uint32, passes: bool) -> None:
-    """Append a row of an event if it passes; without a branch."""
-    place = np.uint64(memory.stop[event])
-    memory.passed[0, place] = row
-    memory.stop[event] = np.int64(place) + int(passes)
-
-
-@inlined
-def _test_blocks(
-    columns: RecordColumns,
-    memory: RecordMemory,
-    block: int,
-    record_stop: np.uint64,
-    event_count: int,
-) -> np.uint64:
-    """Append what passes of a dense bucket, which has blocks from `block` on.
-
-    Returns the first record that is in no block.
-    """
-    blocks, lanes = columns.blocks, columns.lanes
-    stop = np.uint64(blocks.first[block])
-    while block < blocks.first.size and blocks.first[block] < np.int64(record_stop):
-        for each in range(event_count):
-            event = int(memory.met[each])
-            if memory.events.unsure[event]:
-                _test_one_by_one(columns, memory, block, event)
-                continue
-            words = event * int(lanes.first[UNTESTED])
-            left = rows_passing(blocks, lanes, block, memory.events.word, words)
-            place = np.uint64(memory.stop[event])
-            while left != _ZERO:
-                memory.passed[0, place] = blocks.row[block * BLOCK_ROWS + trailing_zeros(left)]
-                place += _ONE
-                left &= left - _ONE
-            memory.stop[event] = np.int64(place)
-        stop = np.uint64(min(blocks.first[block] + BLOCK_ROWS, np.int64(record_stop)))
-        if blocks.rows[block] != ~_ZERO:
-            stop = record_stop  # only the last one of a bucket is not full
-        block += 1
-    return stop
-
-
-@inlined
-def _test_one_by_one(columns: RecordColumns, memory: RecordMemory, block: int, event: int) -> None:
-    """The same for an event that shows more than one value somewhere: all that passes is open."""
-    words = np.uint64(event * columns.lanes.first[UNTESTED])
-    left = columns.blocks.rows[block]
-    while left != _ZERO:
-        record = columns.blocks.first[block] + trailing_zeros(left)
-        start = np.uint64(record) * _RECORD_WORDS
-        row = np.uint32(columns.record[start + _LAST] >> ROW_SHIFT << _ONE | _ONE)
-        passes = _passes(columns.record, memory.events.word, start, words)
-        _add(memory, np.uint64(event), row, passes)
-        left &= left - _ONE
-
-
-@inlined
-def _ask_for_record(
-    columns: RecordColumns, memory: RecordMemory, bucket_count: int, at: int, record: np.uint64
-) -> tuple[int, np.uint64]:
-    """Ask for a record of bucket `at`; returns the bucket and the record that follow."""
-    if at >= bucket_count:
-        return at, record
-    prefetch(columns.record, int(np.int64(record)) * RECORD_WORDS)
-    record += _ONE
-    if record < np.uint64(memory.found_stop[memory.found[0, at] & _LOW]):
-        return at, record
-    start = memory.found[0, at] >> _HALF
-    at += 1
-    while at < bucket_count and memory.found[0, at] >> _HALF == start:
-        at += 1
-    return at, memory.found[0, min(at, bucket_count - 1)] >> _HALF
+def _ask_for_record(columns: RecordColumns, memory: RecordMemory, at: int) -> None:
+    prefetch(columns.record, int(np.int64(memory.candidate[at] >> _HALF)) * RECORD_WORDS)
 
 
 @inlined

@@ -40,6 +40,7 @@ FORMER = {
     "2": FORMER_SNAPSHOTS / "format-2.herald",
     "3": V1 / "snapshots" / "snapshot-00000000000000000006.herald",
     "3-first": FORMER_SNAPSHOTS / "format-3-first.herald",
+    "4": FORMER_SNAPSHOTS / "format-4.herald",
 }
 """By version; of 3 there were two layouts, which is why there is a 4."""
 
