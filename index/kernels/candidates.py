@@ -59,17 +59,25 @@ def _list_records(
     memory: RecordMemory, bounds: tuple[np.uint64, np.uint64], event_count: int, count: int
 ) -> int:
     """Append these records, each with the events in `met`; returns how many there are then."""
-    place = np.uint64(count)
     if event_count == 1:  # most often, and without a loop within the loop
-        event = np.uint64(memory.met[0])
-        for record in range(bounds[0], bounds[1]):
-            memory.candidate[place] = np.uint64(record) << _HALF | event
-            place += _ONE
-        return int(np.int64(place))
+        return int(_list_for_event(memory, bounds, np.uint64(memory.met[0]), count))
+    place = np.uint64(count)
     for record in range(bounds[0], bounds[1]):
         for each in range(event_count):
             memory.candidate[place] = np.uint64(record) << _HALF | np.uint64(memory.met[each])
             place += _ONE
+    return int(np.int64(place))
+
+
+@inlined
+def _list_for_event(
+    memory: RecordMemory, bounds: tuple[np.uint64, np.uint64], event: np.uint64, count: int
+) -> int:
+    """The same for one event."""
+    place = np.uint64(count)
+    for record in range(bounds[0], bounds[1]):
+        memory.candidate[place] = np.uint64(record) << _HALF | event
+        place += _ONE
     return int(np.int64(place))
 
 
@@ -113,11 +121,9 @@ def _list_blocks(
         for each in range(event_count):
             event = int(memory.met[each])
             if memory.events.unsure[event]:
-                for record in range(first, stop):
-                    memory.candidate[count] = np.uint64(record) << _HALF | np.uint64(event)
-                    count += 1
-                continue
-            _pass_block(columns, memory, block, event)
+                count = _list_for_event(memory, (first, stop), np.uint64(event), count)
+            else:
+                _pass_block(columns, memory, block, event)
         block += 1
     return stop, count
 

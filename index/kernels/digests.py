@@ -24,13 +24,13 @@ from index.kernels import inlined, leaf
 from index.kernels.lanes import ALWAYS_LANE, INVERTED, NOTHING
 from index.kernels.record_filing import MORE, RECORD_WORDS, TESTS, lane_of_test
 
-FOLDED_BITS = 16
-_FOLDED = np.uint64((1 << FOLDED_BITS) - 1)
+_FOLDED_BITS = 16
+_FOLDED = np.uint64((1 << _FOLDED_BITS) - 1)
 _VALUES = ~np.uint64(1 << NOTHING)
-_LANE, _LANE_SHIFT = np.uint64(0xFFFF), np.uint64(FOLDED_BITS)
+_LANE, _LANE_SHIFT = np.uint64(0xFFFF), np.uint64(_FOLDED_BITS)
 _HALF, _LAST_LANE = np.uint64(32), np.uint64(48)
 _ZERO = np.uint64(0)
-_ALWAYS = np.uint64(ALWAYS_LANE << FOLDED_BITS) | _FOLDED
+_ALWAYS = np.uint64(ALWAYS_LANE << _FOLDED_BITS) | _FOLDED
 
 
 @inlined
