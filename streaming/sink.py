@@ -28,12 +28,12 @@ from streaming.patience import patiently, within
 from streaming.pins import Offsets
 from streaming.positions import Mark, Marks, Positions
 from streaming.settings import StreamingSettings
-from streaming.topics import partitions_of, record_bytes_max, topic_partitions
+from streaming.topics import client_options, partitions_of, record_bytes_max, topic_partitions
 
 TIMEOUT_S = 30.0
 OFFSETS_TIMEOUT_S = 10.0
-"""For sending positions, which takes milliseconds; a broker that is started anew meanwhile lets the
-client wait for all the time it is given, and only a new producer gets on."""
+"""For sending positions, which takes milliseconds; where the group's coordinator has left the
+cluster the client waits for all the time it is given, and only a new producer gets on."""
 GRACE_S = 5.0
 """Beyond it a call that has a timeout of its own is taken to hang."""
 POLL_RECORDS = 10_000
@@ -81,12 +81,8 @@ class Sink(ABC):
         self._settings = settings
         self._around = around
         self._consumer = around.consumer(
-            {
-                "bootstrap.servers": settings.kafka_bootstrap,
-                "group.id": settings.query_name,
-                "enable.auto.commit": False,
-                "log_level": 0,
-            }
+            client_options(settings)
+            | {"group.id": settings.query_name, "enable.auto.commit": False}
         )
         topics = (settings.notifications_topic, settings.dead_letters_topic)
         self._record_bytes_max = max(around.record_bytes_max(settings, topic) for topic in topics)
@@ -165,8 +161,11 @@ class Sink(ABC):
         return name
 
     def _producer_options(self) -> dict[str, object]:
-        return {
-            "bootstrap.servers": self._settings.kafka_bootstrap,
+        return client_options(self._settings) | {
+            # Else, while all brokers are away, the client forgets them, also the coordinator of the
+            # group, for which a transaction then waits without end (librdkafka issue 5511). Should
+            # they come back at other addresses, a new producer asks those of the settings.
+            "metadata.recovery.strategy": "none",
             "enable.idempotence": True,
             "linger.ms": 5,
             "batch.size": 1_000_000,
@@ -175,7 +174,6 @@ class Sink(ABC):
             "message.max.bytes": self._record_bytes_max,
             "queue.buffering.max.messages": QUEUE_RECORDS,
             "queue.buffering.max.kbytes": 256 * 1024,
-            "log_level": 0,
         }
 
     def _read_committed(self) -> Positions:

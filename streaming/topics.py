@@ -17,6 +17,8 @@ from streaming.pins import Offsets
 from streaming.settings import StreamingSettings
 
 ADMIN_TIMEOUT_S = 30.0
+RECONNECT_MS_MAX = 1000
+"""Between two tries to reach a broker; with the client's 10 s, one that is back is found late."""
 DEAD_LETTER_BYTES_MAX = 16 * 1024 * 1024
 """Of the dead letters topic when created: input may be larger than any notification."""
 
@@ -25,9 +27,18 @@ class TopicError(Exception):
     """A topic or broker is not as the query needs it: what is wrong, and how to mend it."""
 
 
+def client_options(settings: StreamingSettings) -> dict[str, Any]:
+    """What every client of this query's broker is made with."""
+    return {
+        "bootstrap.servers": settings.kafka_bootstrap,
+        "reconnect.backoff.max.ms": RECONNECT_MS_MAX,
+        "log_level": 0,
+    }
+
+
 def admin_of(settings: StreamingSettings) -> AdminClient:
     """A client for topics."""
-    return AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+    return AdminClient(client_options(settings))
 
 
 def ensure_topics(settings: StreamingSettings) -> None:
@@ -107,9 +118,7 @@ def topic_partitions(offsets: Offsets) -> list[TopicPartition]:
 
 def refuse_lost_topics(settings: StreamingSettings, committed: Offsets) -> None:
     """Refuse to go on behind the end of a topic: one made anew would have its events skipped."""
-    consumer = Consumer(
-        {"bootstrap.servers": settings.kafka_bootstrap, "group.id": settings.query_name}
-    )
+    consumer = Consumer(client_options(settings) | {"group.id": settings.query_name})
     try:
         for place in topic_partitions(committed):
             _, end = consumer.get_watermark_offsets(place, timeout=ADMIN_TIMEOUT_S)

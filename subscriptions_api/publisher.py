@@ -19,6 +19,8 @@ _log = logging.getLogger(__name__)
 POLL_S = 0.1
 SILENT_S = 60.0
 """After a warning about Kafka: its client has one for every attempt to connect."""
+RECONNECT_MS_MAX = 1000
+"""Between two tries to reach a broker; with the client's 10 s, one that is back is found late."""
 RECORD_BYTES_MAX = 2 * BODY_BYTES_MAX
 """Kafka's own limit shall decide, which the topic sets."""
 
@@ -91,6 +93,7 @@ class KafkaPublisher(Publisher):
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
+                "reconnect.backoff.max.ms": RECONNECT_MS_MAX,
                 "enable.idempotence": True,
                 "linger.ms": 2,
                 "delivery.timeout.ms": int(timeout_s * 1000),

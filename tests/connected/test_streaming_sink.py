@@ -23,10 +23,15 @@ SOON_S = 30.0
 
 
 @pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     settings = StackSettings().on_free_ports()
     with Stack(tmp_path_factory.mktemp("stack"), settings, {"kafka"}) as stack:
-        yield stack.env["HERALD_KAFKA_BOOTSTRAP"]
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def bootstrap(stack: Stack) -> str:
+    return stack.env["HERALD_KAFKA_BOOTSTRAP"]
 
 
 @pytest.fixture
@@ -191,6 +196,19 @@ def test_a_commit_whose_answer_was_lost_is_looked_up_and_not_repeated(
 
 def _timed_out() -> KafkaError:
     return KafkaError(KafkaError._TIMED_OUT, "no answer")
+
+
+def test_a_transaction_does_not_hang_on_a_broker_that_was_away(
+    stack: Stack, settings: StreamingSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = open_sink(settings)
+    sink.write([output_of(b"a")], end_of(settings, 1))
+    stack.kill("kafka")
+    time.sleep(3)  # in which the client finds that all brokers it knows are away
+    stack.restart("kafka")
+    sink.write([output_of(b"b")], end_of(settings, 2))
+    assert "no answer" not in caplog.text, "a call that hangs is left to its thread"
+    assert visible(settings, 2) == [b"a", b"b"]
 
 
 def test_at_least_once_writes_again_what_it_is_not_sure_of(settings: StreamingSettings) -> None:
